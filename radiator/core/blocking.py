@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from radiator.core.connections import Connection
 from radiator.core.producer import Producer
 from radiator.core.routing.admission import Admission
+from radiator.core.routing.turn_shares import TurnShares
 from radiator.core.routing.waiting import FLUSH, REST, Waitable, WaitList, name_of_waitable
 from radiator.core.transactions.applying import PreparedDelivery
-from radiator.core.transactions.turns import CommitTurns
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Administer, Command, PublishAll, Read, Send
 from radiator.model.errors import Refusal
@@ -31,7 +31,7 @@ class Blocking:
     """
 
     __slots__ = (
-        "admission", "carry_out", "commit_turns", "connections", "context", "going_on", "go_on_prepared", "left",
+        "admission", "carry_out", "turn_shares", "connections", "context", "going_on", "go_on_prepared", "left",
         "limits", "postpone", "turn_number", "unblocked",
     )  # fmt: skip
 
@@ -41,7 +41,7 @@ class Blocking:
         limits: Limits,
         admission: Admission,
         unblocked: dict[Waitable, None],
-        commit_turns: CommitTurns,
+        turn_shares: TurnShares,
         *,
         carry_out: Callable[[Connection, Command], Waitable | None],
         postpone: Callable[[Read], None],
@@ -51,7 +51,7 @@ class Blocking:
         self.limits = limits
         self.admission = admission
         self.unblocked = unblocked
-        self.commit_turns = commit_turns
+        self.turn_shares = turn_shares
         self.carry_out = carry_out
         self.postpone = postpone
         self.go_on_prepared = go_on_prepared
@@ -62,7 +62,7 @@ class Blocking:
     @property
     def can_go_on(self) -> bool:
         """Whether `retry` has something to try."""
-        return bool(self.unblocked or self.commit_turns.wait_list.waiters) or self.going_on is not None
+        return bool(self.unblocked or self.turn_shares.wait_list.waiters) or self.going_on is not None
 
     def block(self, connection: Connection, commands: list[Command], waitable: Waitable) -> None:
         """Blocks a connection: the first of these commands must wait for that, and the others behind it."""
@@ -106,7 +106,7 @@ class Blocking:
         """
         if self.turn_number != self.context.turn_number:
             self.turn_number, self.left = self.context.turn_number, COMMANDS_PER_TURN
-        self.wake_waiters(self.commit_turns.wait_list)
+        self.wake_waiters(self.turn_shares.wait_list)
         while self.left > 0 and (self.unblocked or self.going_on is not None):
             waitable, self.going_on = self.going_on, None
             if waitable is None:
@@ -135,7 +135,7 @@ class Blocking:
                 return False
             blocked = self.carry_out(connection, connection.blocked[0])
             self.left -= 1
-            if blocked is None and self.commit_turns.is_turn_full:
+            if blocked is None and self.turn_shares.is_turn_full:
                 self.left = 0
             if blocked is FLUSH or blocked is REST:
                 commands = list(connection.blocked)

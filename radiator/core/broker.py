@@ -425,7 +425,7 @@ def _command_handlers(parts: Parts) -> dict[type, Callable[..., Waitable | None]
     assert isinstance(replies, ReplyQueueKind)
     return {
         Send: parts.admission.send,
-        PublishAll: partial(publish, parts.admission),
+        PublishAll: partial(publish, parts.admission, parts.turn_shares),
         Administer: partial(admin.administer, parts),
         Ack: parts.acks.ack,
         Nack: parts.acks.ack,

@@ -36,6 +36,7 @@ from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.incoming import Incoming
 from radiator.core.routing.router import Router
+from radiator.core.routing.turn_shares import TurnShares
 from radiator.core.routing.waiting import Waitable
 from radiator.core.searches import Searches
 from radiator.core.server_view import ServerView
@@ -44,7 +45,6 @@ from radiator.core.timers import Timers
 from radiator.core.transactions.applying import Applying
 from radiator.core.transactions.prepared import PreparedTransactions
 from radiator.core.transactions.transactions import Transactions
-from radiator.core.transactions.turns import CommitTurns
 from radiator.core.turn import TurnContext
 from radiator.core.usage import Usages
 from radiator.model.commands import Command, Read
@@ -169,13 +169,13 @@ class Parts:
         self.answers = Answers(begin, self.unblocked)
         self.searches = Searches(context, destinations.windows)
         self.lifetimes = Lifetimes(context, destinations, self.checkouts, begin, self.unblocked)
-        self.commit_turns = CommitTurns(context)
+        self.turn_shares = TurnShares(context)
         self.blocking = Blocking(
             context,
             self.limits,
             self.admission,
             self.unblocked,
-            self.commit_turns,
+            self.turn_shares,
             carry_out=carry_out,
             postpone=postpone,
             go_on_prepared=self.applying.go_on,
@@ -194,7 +194,7 @@ class Parts:
             self.authorization,
         )
         self.transactions = Transactions(
-            context, limits, self.admission, self.prepared, self.commit_turns, lifetimes.left, self.read_back
+            context, limits, self.admission, self.prepared, self.turn_shares, lifetimes.left, self.read_back
         )
         self.admission.into_transaction = self.transactions.send
         self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)

@@ -6,6 +6,7 @@ TABLE_DEPTH_MAX = 8  # refuse: tables and arrays of AMQP within each other
 TABLE_FIELDS_MAX = 256  # refuse: fields of such a table, with those of all tables and arrays in it
 AMQP_CHANNELS_MAX = 2047  # refuse: of one AMQP connection
 AMQP_FRAME_BYTES = 128 * KIB  # refuse: a longer frame of AMQP; messages come in as many as they need
+AMQP_FRAMES_AT_ONCE = 1024  # wait: of one connection before others have their turn, 2 to 3 µs each; a message is one
 AMQP_HELD_BYTES = 64 * KIB  # wait: frames of channels that wait for an answer, or for room
 AMQP_HEART_BEAT_S = 60  # what is proposed to AMQP clients
 AMQP_NAMES_KEPT = 1000  # forgotten: names that one AMQP connection got for its queues, and may declare again

@@ -30,11 +30,11 @@ import radiator.core.queues.window
 import radiator.core.queues.windows
 import radiator.core.rounds
 import radiator.core.routing.admission
+import radiator.core.routing.turn_shares
 import radiator.core.routing.unbinding
 import radiator.core.timers
 import radiator.core.transactions.applying
 import radiator.core.transactions.prepared
-import radiator.core.transactions.turns
 
 SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "STEP_MESSAGES": 3}
 _USERS = (
@@ -69,7 +69,7 @@ _USERS = (
     radiator.core.queues.windows,
     radiator.core.logs.retention,
     radiator.core.transactions.prepared,
-    radiator.core.transactions.turns,
+    radiator.core.routing.turn_shares,
     radiator.core.timers,
 )
 

@@ -34,7 +34,7 @@ _WAITS = {
     "disk": "the disk, which is nearly full",
     "flush": "its next turn",
     "memory": "memory, of which max_memory_bytes are used",
-    "turn": "other COMMITs, one after another",
+    "turn": "other COMMITs and batches, one after another",
 }
 """What connections wait for, by the names of wait lists; others are named so that the sentence is right."""
 

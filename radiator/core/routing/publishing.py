@@ -3,14 +3,21 @@
 from radiator.core.connections import Connection
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.plan import Plan
+from radiator.core.routing.turn_shares import TurnShares
 from radiator.core.routing.waiting import Waitable, WaitList, name_of_waitable
 from radiator.model.commands import PublishAll
 from radiator.model.errors import Refusal
 from radiator.model.replies import Published
 
 
-def publish(admission: Admission, connection: Connection, command: PublishAll) -> Waitable | None:
+def publish(
+    admission: Admission, turn_shares: TurnShares, connection: Connection, command: PublishAll
+) -> Waitable | None:
     """Carries it out, or returns what it must wait for, which is never room. Raises Refusal."""
+    if len(command.sends) > 1:
+        wait_list = turn_shares.wait_for(connection, len(command.sends))
+        if wait_list is not None:
+            return wait_list
     plan = Plan()
     plan.ids = []
     for send in command.sends:

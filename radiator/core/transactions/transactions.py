@@ -7,9 +7,9 @@ from radiator.core.deliveries import needs_bytes
 from radiator.core.reading import Reading
 from radiator.core.routing.admission import Admission
 from radiator.core.routing.plan import Plan
+from radiator.core.routing.turn_shares import TurnShares
 from radiator.core.routing.waiting import Waitable
 from radiator.core.transactions.prepared import PreparedTransactions
-from radiator.core.transactions.turns import CommitTurns
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.addresses import ADMIN
 from radiator.model.commands import Abort, Begin, Commit, Send
@@ -19,11 +19,9 @@ from radiator.model.replies import Scope
 
 
 class Transactions:
-    """all: every one that is open, the oldest first, with its connection. on_left, read_back: as in acks.py. turns:
-    shared between COMMITs.
-    """
+    """all: every one that is open, the oldest first, with its connection. on_left, read_back: as in acks.py."""
 
-    __slots__ = ("all", "context", "admission", "limits", "on_left", "prepared", "read_back", "turns")
+    __slots__ = ("all", "context", "admission", "limits", "on_left", "prepared", "read_back", "turn_shares")
 
     def __init__(
         self,
@@ -31,7 +29,7 @@ class Transactions:
         limits: Limits,
         admission: Admission,
         prepared: PreparedTransactions,
-        turns: CommitTurns,
+        turn_shares: TurnShares,
         on_left: Callable[[ConsumedQueue], None],
         read_back: Callable[[list[Delivery]], Reading],
     ) -> None:
@@ -39,7 +37,7 @@ class Transactions:
         self.limits = limits
         self.admission = admission
         self.prepared = prepared
-        self.turns = turns
+        self.turn_shares = turn_shares
         self.on_left = on_left
         self.read_back = read_back
         self.all: dict[Transaction, Connection] = {}
@@ -102,9 +100,9 @@ class Transactions:
         context = self.context
         known = connection.transactions.get(command.transaction)
         if known is not None:
-            turn = self.turns.wait_for(connection, len(known.sends) + known.settled)
-            if turn is not None:
-                return turn
+            wait_list = self.turn_shares.wait_for(connection, len(known.sends) + known.settled)
+            if wait_list is not None:
+                return wait_list
         if command.prepare is not None:
             return self.prepare(connection, command, command.prepare)
         if command.app is not None and command.transaction not in connection.transactions:

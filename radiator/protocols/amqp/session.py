@@ -10,11 +10,18 @@ It keeps the Session contract (protocols/__init__.py). The broker has one connec
 In TUNING the login may still be pending: frames that arrive after it are kept until the verdict.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from math import inf
 from typing import Any
 
-from radiator.model.amqp_limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S, AMQP_HELD_BYTES
+from radiator.model.amqp_limits import (
+    AMQP_CHANNELS_MAX,
+    AMQP_FRAME_BYTES,
+    AMQP_FRAMES_AT_ONCE,
+    AMQP_HEART_BEAT_S,
+    AMQP_HELD_BYTES,
+)
 from radiator.model.commands import Closed, Fail, Heard, Open, Renew
 from radiator.model.errors import Refusal
 from radiator.model.getting import SetWindow
@@ -62,15 +69,15 @@ class AmqpSession:
     and consumers that have none. Used by one greenlet at a time.
     """
 
-    is_link = is_costly = is_ordered = False
+    is_link = is_ordered = False
     has_channels = True
     other = ""
 
     __slots__ = (
         "_blocked", "_busy", "_by_number", "_channels", "_channels_max", "_client", "_confirming",
         "_connection", "_early", "_failure", "_greeting", "_late", "_login", "_next_number", "_outgoing",
-        "_parser", "_principal", "_shared", "_state", "_transport_principal", "closes_at", "closing_cause",
-        "heart_beat_expect_s", "heart_beat_send_s", "is_closing", "is_open", "last_answer", "pending",
+        "_parser", "_principal", "_shared", "_state", "_transport_principal", "_unread", "_unread_bytes", "closes_at",
+        "closing_cause", "heart_beat_expect_s", "heart_beat_send_s", "is_closing", "is_open", "last_answer", "pending",
         "silence_max_s",
     )  # fmt: skip
 
@@ -96,6 +103,8 @@ class AmqpSession:
         self._login = login
         self._state = _HEADER
         self._parser = FrameParser()
+        self._unread: Iterator[AmqpFrame | AmqpMessage] | None = None  # what the last step had no time for
+        self._unread_bytes = 0  # the size of the data that it is in
         self._early: list[AmqpFrame] = []  # frames that arrived while the login was pending
         self._greeting: Greeting | None = None
         self._channels_max = AMQP_CHANNELS_MAX
@@ -117,7 +126,7 @@ class AmqpSession:
     @property
     def buffered_bytes(self) -> int:
         """The bytes of unfinished frames and messages, and of held frames."""
-        size = self._parser.held_bytes + self._busy.held_bytes + self._busy.content_bytes
+        size = self._parser.held_bytes + self._busy.held_bytes + self._busy.content_bytes + self._unread_bytes
         if self._early:
             size += sum(len(frame.payload) for frame in self._early)
         return size
@@ -137,7 +146,12 @@ class AmqpSession:
         """Whether a channel can go on with what it holds, or the broker must still be told of one that has ended."""
         if self._state == _ENDED:
             return False
-        return bool(self._late or self._busy.ready)
+        return bool(self._late or self._busy.ready or self._unread)
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether the last step has left frames to the next."""
+        return self._unread is not None
 
     def recognise(self, principal: Principal) -> None:
         """Sets in whose name the client will be connected, unless it logs in."""
@@ -156,7 +170,7 @@ class AmqpSession:
             if self._busy.ready:
                 for wire in [*self._busy.ready]:
                     self._go_on(wire, commands)
-            if data:
+            if data or self._unread is not None:
                 self._read(data, commands)
         except BrokenAmqp as failure:
             if self._state != _ENDED:  # else it has come behind the end
@@ -207,6 +221,7 @@ class AmqpSession:
         """Releases what was read: the connection is over."""
         self._state = _ENDED
         self._parser = FrameParser()
+        self._unread, self._unread_bytes = None, 0
         self._early.clear()
         self._channels.clear()
         self._by_number.clear()
@@ -220,7 +235,16 @@ class AmqpSession:
     # ---- frames -----------------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes, commands: list[Heard]) -> None:
-        for read in self._parser.frames(data):
+        """Takes AMQP_FRAMES_AT_ONCE frames at most: those that the last step has left first, then those of `data`."""
+        frames: Iterator[AmqpFrame | AmqpMessage] = self._parser.frames(data)
+        size = self._unread_bytes + len(data)
+        if self._unread is not None:
+            frames = chain(self._unread, frames)  # the parser looks at `data` only after all earlier frames
+        self._unread, self._unread_bytes = None, 0
+        for number, read in enumerate(frames, 1):
+            if number > AMQP_FRAMES_AT_ONCE:
+                self._unread, self._unread_bytes = chain((read,), frames), size
+                return
             if type(read) is AmqpMessage and self.pending is None and self._state == _OPEN:
                 channel = self._channels.get(read.channel)
                 if channel is not None and channel.take_message(read, commands):

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from radiator.model.limits import HTTP_BATCH_AT_ONCE_BYTES, HTTP_BODY_AT_ONCE_BYTES
 from radiator.model.principal import Principal
 from radiator.protocols.http.body import Body
 from radiator.protocols.http.exchange import HttpExchange, Route
 from radiator.protocols.http.head import RequestHead
+from radiator.protocols.http.publishing import is_batch
 from radiator.protocols.http.responses import Response
 
 
@@ -34,6 +36,12 @@ class Arrival:
     def size(self) -> int:
         """The bytes of the whole request, as far as they are known."""
         return self.head_bytes + self.body.size
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether reading the body takes long: 4 KiB of a batch may hold 1,000 messages."""
+        at_once_bytes = HTTP_BATCH_AT_ONCE_BYTES if is_batch(self.head) else HTTP_BODY_AT_ONCE_BYTES
+        return self.body.size > at_once_bytes
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from radiator.model.errors import Refusal
 from radiator.model.leases import Leased, Settled
 from radiator.model.limits import (
     HTTP_ANSWERS_BYTES,
-    HTTP_BODY_AT_ONCE_BYTES,
     HTTP_EVENTS_BEAT_S,
     HTTP_IDLE_S,
     HTTP_PIPELINED,
@@ -253,7 +252,7 @@ class WebSession:
         if self._must_wait(reading):
             self._is_waiting = True
             return False
-        if reading.body.size > HTTP_BODY_AT_ONCE_BYTES and not self._may_be_costly:
+        if reading.is_costly and not self._may_be_costly:
             self._is_costly = True
             return False
         self._may_be_costly = False

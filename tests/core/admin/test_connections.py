@@ -196,7 +196,8 @@ def test_what_it_waits_for_is_a_sentence() -> None:
 @pytest.mark.parametrize(("name", "words"), [
     ("acks", "the disk, which still writes"), ("answers", "answers: it has reached the limit of answers"),
     ("memory", "memory, of which max_memory_bytes are used"), ("batch", "the disk, which still writes"),
-    ("dedup", "a dedup-id is looked up"), ("flush", "its next turn"), ("turn", "for other COMMITs, one after another."),
+    ("dedup", "a dedup-id is looked up"), ("flush", "its next turn"),
+    ("turn", "for other COMMITs and batches, one after another."),
     ("the disk, which messages are read back from,", "s for the disk, which messages are read back from."),
     ("the rate of the user ann (max_messages_per_s 5)", "for the rate of the user ann (max_messages_per_s 5)."),
 ])  # fmt: skip
@@ -220,7 +221,7 @@ def test_every_wait_list_of_the_broker_has_words() -> None:
         parts.admission.memory_wait_list,
         parts.admission.disk_wait_list,
         parts.acks.batch_wait_list,
-        parts.commit_turns.wait_list,
+        parts.turn_shares.wait_list,
     )
     assert {one.name for one in lists} <= _WAITS.keys()
 

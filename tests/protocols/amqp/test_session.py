@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from radiator.model.amqp_limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_HEART_BEAT_S
+from radiator.model.amqp_limits import AMQP_CHANNELS_MAX, AMQP_FRAME_BYTES, AMQP_FRAMES_AT_ONCE, AMQP_HEART_BEAT_S
 from radiator.model.amqp_tables import encode_table
 from radiator.model.commands import Disconnect, Fail, Open, Send
 from radiator.model.errors import Refusal
@@ -133,6 +133,38 @@ def test_heartbeats_may_come_between(heartbeats: int) -> None:
     session = made()
     assert session.receive((HEARTBEAT * heartbeats).join([*STEPS[1:], OPENS])) == [Open(NUMBER)]
     assert session.receive(HEARTBEAT * heartbeats) == []
+
+
+@pytest.mark.parametrize(("more", "steps"), [(-1, 1), (0, 1), (1, 2), (2 * AMQP_FRAMES_AT_ONCE, 3)])
+def test_a_step_takes_so_many_frames_and_the_next_waits_for_its_turn(more: int, steps: int) -> None:
+    session = opened()
+    # a message counts as one
+    wire = publish(1, "a") + HEARTBEAT * (AMQP_FRAMES_AT_ONCE - 2 + more) + publish(1, "b")
+    commands, taken = session.receive(wire), 1
+    while session.is_costly:
+        assert session.has_unread and session.buffered_bytes == len(wire)
+        commands += session.receive(b"")
+        taken += 1
+    assert taken == steps and not session.has_unread and session.buffered_bytes == 0
+    assert [send.destination for send in commands] == ["/amq/queue/a", "/amq/queue/b"]
+
+
+def test_what_comes_before_the_next_step_is_read_behind_what_is_left() -> None:
+    session = opened()
+    whole = HEARTBEAT * AMQP_FRAMES_AT_ONCE + publish(1, "a")
+    assert session.receive(whole[:-3]) == []
+    assert session.is_costly
+    commands = session.receive(whole[-3:] + publish(1, "b")) + session.receive(b"")
+    assert [send.destination for send in commands] == ["/amq/queue/a", "/amq/queue/b"] and not session.is_costly
+
+
+def test_who_breaks_the_protocol_in_what_is_left_is_told_then() -> None:
+    session = opened()
+    session.receive(HEARTBEAT * (AMQP_FRAMES_AT_ONCE + 1) + b"\x09")
+    assert session.is_costly
+    assert isinstance(only(session.receive(b"\0" * 8)), Fail)
+    session.forget()
+    assert not session.is_costly and session.buffered_bytes == 0
 
 
 # ---- logins ---------------------------------------------------------------------------------------------------------

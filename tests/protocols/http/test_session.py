@@ -12,6 +12,7 @@ from websockets.uri import parse_uri
 from radiator.model.commands import Administer, Identify, Open, PublishAll
 from radiator.model.errors import FORBIDDEN, Refusal
 from radiator.model.limits import (
+    HTTP_BATCH_AT_ONCE_BYTES,
     HTTP_BODY_AT_ONCE_BYTES,
     HTTP_HEAD_BYTES,
     HTTP_IDLE_S,
@@ -647,6 +648,18 @@ def test_a_long_body_is_read_when_it_is_its_turn(more: int) -> None:
     assert [type(one) for one in commands] == [Open, *([] if more else [PublishAll])]
     if more:
         assert [type(one) for one in session.receive(b"")] == [PublishAll] and not session.is_costly
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_is_a_batch_which_may_hold_very_many_messages(more: int) -> None:
+    session = Asking().session
+    body = b'{"messages":[%b]}' % (b'{"body":"x"},' * 30)[:-1]
+    body += b" " * (HTTP_BATCH_AT_ONCE_BYTES + more - len(body))
+    commands = session.receive(request("POST", "/v1/queues/a/messages", body, Content_Type="application/json"))
+    assert session.is_costly == bool(more)
+    commands += session.receive(b"")
+    (batch,) = (one for one in commands if isinstance(one, PublishAll))
+    assert len(batch.sends) == 30 and not session.is_costly
 
 
 def test_each_long_body_has_a_turn_of_its_own() -> None:

@@ -1,8 +1,10 @@
-"""Large COMMITs go one a turn, first come, first served; everybody else is answered in between."""
+"""Large COMMITs and batches go one a turn, first come, first served; everybody else is answered in between."""
 
 import pytest
 
-from radiator.model.commands import CLIENT, Closed, Read
+from radiator.model.commands import CLIENT, Closed, PublishAll, Read
+from radiator.model.limits import COMMITTED_PER_TURN
+from radiator.model.replies import Published
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.conftest import shrink
 from tests.core.node import Node
@@ -13,6 +15,7 @@ FAST = Declarations(queues={"m": QueueSettings(persistent=False), "q": QueueSett
 
 @pytest.fixture(autouse=True)
 def few_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is small: a turn has more commands than COMMITs may bring messages."""
     shrink(monkeypatch, {"COMMITTED_PER_TURN": 10})
 
 
@@ -43,7 +46,7 @@ def test_large_commits_go_one_a_turn_in_their_order_and_others_go_with_the_first
     node.turn([])
     assert committed(node) == [1, 3] and node.again
     at_once(node, 5)
-    assert committed(node) == [1, 2, 3], "a small one that comes later is behind them"
+    assert committed(node) == [1, 2, 3], "one that comes later is behind them"
     node.turn([])
     assert committed(node) == [1, 2, 3, 5] and not node.again and node.paused == set()
     assert node.numbers("m")["messages"] == 35
@@ -133,6 +136,30 @@ def test_one_that_waits_for_the_disk_asks_for_no_turn_meanwhile(monkeypatch: pyt
     node.auto = True
     node.turn([])
     assert node.paused == set() and committed(node) == [1]
+
+
+@pytest.mark.parametrize(("count", "goes"), [(16, True), (17, False)])
+def test_a_small_one_does_not_wait_for_large_ones(monkeypatch: pytest.MonkeyPatch, count: int, goes: bool) -> None:
+    shrink(monkeypatch, {"COMMITTED_PER_TURN": COMMITTED_PER_TURN})
+    node = Node(FAST, auto=False)
+    node.open(1, 2, 3)
+    begun(node, COMMITTED_PER_TURN, 1, 2)
+    begun(node, count, 3)
+    at_once(node, 1, 2, 3)
+    assert committed(node) == ([1, 3] if goes else [1])
+
+
+def test_batches_of_http_share_turns_with_commits() -> None:
+    node = Node(FAST, auto=False)
+    node.open(1, 2, 3)
+    begun(node, 11, 1)
+    batch = PublishAll(2, b"c", [send(2, "m") for _ in range(11)])
+    single = PublishAll(3, b"c", [send(3, "m")])
+    node.turn([Read(1, [commit(1, receipt=b"c")]), Read(2, [batch]), Read(3, [single])])
+    assert committed(node) == [1] and node.paused == {2}
+    assert [type(reply) for reply in node.take(3)] == [Published] and node.take(2) == []
+    node.turn([])
+    assert [type(reply) for reply in node.take(2)] == [Published] and node.numbers("m")["messages"] == 23
 
 
 def test_an_abort_and_a_commit_of_nothing_never_wait() -> None:
