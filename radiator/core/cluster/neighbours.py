@@ -67,6 +67,10 @@ class Neighbours:
         found = (self.best_giver((name,)) for name, taker in self.all.items() if taker.credit)
         return next((giver for giver in found if giver is not None), None)
 
+    def credit_beyond(self, giver: Neighbour) -> int:
+        """Returns the credit of all but that giver and those who can ask it themselves."""
+        return sum(t.credit for name, t in self.all.items() if t.credit and not self.is_near((name,), giver.peer.name))
+
     def pass_demand(self, path: Sequence[str]) -> None:
         """Passes a Demand on to nodes that the asking node cannot ask itself, at most once in DEMAND_EVERY_S."""
         asker, now_s = path[0], self.context.now_s

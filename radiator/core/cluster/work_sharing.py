@@ -259,7 +259,7 @@ class Share:
         queue, source = self.queue, self.source
         self.is_cramped = False
         stock = max(0, queue.ready_count - self.staying) + queue.storing_count
-        if self.granted and source is not None and not source.is_draining and self.is_sated(stock):
+        if self.granted and source is not None and not source.is_draining and self.is_sated(stock, source):
             self.withdraw()
         best = self.neighbours.best_giver()
         if best is None:
@@ -280,19 +280,20 @@ class Share:
         source = best if wanted else self.neighbours.best_for_takers()
         if source is None:
             return
-        near = self.around.are_neighbours
-        relayed = sum(t.credit for name, t in self.neighbours.all.items() if not near(name, source.peer.name))
-        target = min(LINK_CREDIT_MAX, wanted + relayed)
+        target = min(LINK_CREDIT_MAX, wanted + self.neighbours.credit_beyond(source))
         if target and stock + self.coming <= target // 2:
             self.grant(source, target - stock)
 
-    def is_sated(self, stock: int) -> bool:
-        """Whether there are more messages here than local consumers can take, or nobody waits for more."""
+    def is_sated(self, stock: int, source: Neighbour) -> bool:
+        """Whether there are more messages here than local consumers can take, or nobody waits for those of that source.
+        Neither the source counts, nor nodes that can ask it without us: else nodes without consumers would want
+        messages for each other for ever.
+        """
         if self.queue.ring:
             return False
         if stock > self.ahead:
             return self.queue.has_ready()
-        return not self.ahead and not self.neighbours.have_credit
+        return not self.ahead and not self.neighbours.credit_beyond(source)
 
     @property
     def coming(self) -> int:

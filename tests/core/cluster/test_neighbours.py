@@ -63,6 +63,13 @@ def test_nobody_is_offered_what_it_can_ask_for_itself() -> None:
     assert best is not None and best.peer.name == "d"
 
 
+def test_who_can_ask_the_giver_itself_or_is_it_takes_nothing_of_it_through_us() -> None:
+    found = neighbours(with_clients("abcd", "ab ac ad bc"))
+    for credit, taker in enumerate("bcd", 1):
+        found.all[taker].credit = credit
+    assert [found.credit_beyond(found.all[name]) for name in "bcd"] == [3, 3, 1 + 2], "b and c are linked"
+
+
 def test_who_was_served_comes_last() -> None:
     found = neighbours(with_clients("abc"))
     found.was_served("b")

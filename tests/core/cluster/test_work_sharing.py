@@ -210,6 +210,38 @@ def test_nothing_is_thrown_to_and_fro_where_nobody_consumes(monkeypatch: pytest.
     assert transfers(nodes) == crossed
 
 
+def who_want_from_each_other(names: str, links: str | None, ring: str, prefetch_count: int) -> Nodes:
+    """Each node of the ring has granted the next one credit, all at once, and then its consumer has gone."""
+    nodes = with_clients(names, links)
+    for name in ring:
+        nodes[name].open(3)
+        nodes[name].say(subscribe(3, "work", prefetch_count=prefetch_count))
+    nodes.run()
+    for name, giver in zip(ring, ring[1:] + ring[0], strict=True):
+        number = next(end[1] for end, far in nodes.ends.items() if (end[0], far[0]) == (name, giver))
+        nodes[name].turn([Read(number, [PeerMessage(number, Supply("work", 1000, 1, False))])])
+    nodes.run()
+    for name in ring:
+        share = nodes.cluster(name).shares.all["work"]
+        assert share.granted == prefetch_count and share.neighbours.have_credit
+        nodes[name].close(3)
+    return nodes
+
+
+EACH_OTHER = pytest.mark.parametrize("names, links, ring", [("abc", None, "ab"), ("abcd", "ab bc ac ad", "abc")])
+
+
+@EACH_OTHER
+def test_nodes_without_consumers_do_not_want_messages_for_each_other(names: str, links: str | None, ring: str) -> None:
+    nodes = who_want_from_each_other(names, links, ring, 20)
+    for _ in range(20):
+        nodes.wait(0.25)
+    post(nodes, "b", 1)
+    for _ in range(40):
+        nodes.wait(0.25)
+    assert transfers(nodes) == 0 and nodes["b"].numbers("work")["messages"] == 1
+
+
 @pytest.mark.parametrize("way", ["dead", "moved"])
 def test_dead_letters_and_what_is_moved_begin_their_path_anew(way: str) -> None:
     nodes = with_clients(
