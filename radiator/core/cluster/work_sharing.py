@@ -388,7 +388,7 @@ class Share:
         return bool(self.queue.ring) and (is_late or bool(self.awaited) or not self.is_asked)
 
     def ticked(self) -> None:
-        """Asks for fewer ahead if consumers have not run dry since the last message came.
+        """Asks for fewer ahead if consumers have not run dry since the last message came, for none if there are none.
 
         Forgets hints of other nodes that led to nothing, each time later than before.
         """
@@ -402,7 +402,9 @@ class Share:
             # a Supply may cross what was handed over before it was made, which says that less is left
             for taker in self.neighbours.all.values():
                 taker.offered = taker.offered if taker.credit else 0
-        if self.ahead and not (self.is_dry and self.queue.ring):
+        if not self.queue.subscriptions:
+            self.ahead = 0
+        elif self.ahead and not (self.is_dry and self.queue.ring):
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
         if self.context.now_s - self.demanded_s >= DEMAND_EVERY_S:
             self.awaited.clear()

@@ -242,6 +242,18 @@ def test_nodes_without_consumers_do_not_want_messages_for_each_other(names: str,
     assert transfers(nodes) == 0 and nodes["b"].numbers("work")["messages"] == 1
 
 
+@EACH_OTHER
+def test_what_rests_goes_on_to_a_consumer_and_not_to_nodes_whose_own_have_just_left(
+    names: str, links: str | None, ring: str
+) -> None:
+    """However many messages these had been asking for ahead."""
+    nodes = who_want_from_each_other(names, links, ring, 256)
+    post(nodes, "b", 1)
+    nodes.run()
+    assert transfers(nodes) == PATH_HOPS_MAX
+    assert seconds_until_it_comes(nodes, names[-1], 10) <= 5
+
+
 @pytest.mark.parametrize("way", ["dead", "moved"])
 def test_dead_letters_and_what_is_moved_begin_their_path_anew(way: str) -> None:
     nodes = with_clients(
