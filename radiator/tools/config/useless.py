@@ -33,6 +33,9 @@ _NOT_OF_DURABLE = {
 def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
     """Adds each setting that has no effect. limits: those in force."""
     store_bytes = high_water_bytes(file.server.get("map_size", MAP_SIZE), limits)
+    for kind, names in (("queue", file.queues), ("topic", file.topics)):
+        for name in names:
+            _find_in_name(kind, name, found)
     for name, table in file.queues.items():
         for key, wrong in without_effect(with_bounds(QueueSettings(**table)), store_bytes, limits.max_memory_bytes):
             _add(found, ("queue", name, key), wrong)
@@ -71,6 +74,14 @@ def find_in_users(users: Mapping[str, User], now_s: float, found: Mistakes) -> N
                 if ">" in rule.replace("/", ".").split("."):
                     wrong = f"has {shown(rule)}, where `>` is a name like any other"
                     found.add(("user", name, right), f"{wrong}; for any number of words write #")
+
+
+def _find_in_name(kind: str, name: str, found: Mistakes) -> None:
+    """Adds a word that looks like a wildcard and is none."""
+    for word in name.split("."):
+        if len(word) > 1 and ("*" in word or "#" in word):
+            wrong = f"is no pattern, as {shown(word)} is a word like any other"
+            found.add((kind, name), f"{wrong}; a wildcard is a whole word between dots, as in orders.*")
 
 
 def _find_in_tls(file: File, found: Mistakes) -> None:

@@ -65,12 +65,15 @@ USELESS = {
     ),
     "a user who may do nothing": ("[user.anonymous]", "user.anonymous has neither a rule nor a role"),
     "a wildcard of other brokers": ("[user.anonymous]\nread = ['/queue/a.>']", 'user.anonymous.read has "/queue/a.>"'),
+    "a wildcard within a word": ("[queue.'orders*']", 'queue."orders*" is no pattern, as "orders*" is a word like'),
+    "another": ("[topic.'a.#b']", 'topic."a.#b" is no pattern, as "#b" is a word like any other'),
     "the same, alone": ("[user.anonymous]\nread = ['/topic/>']", 'user.anonymous.read has "/topic/>"'),
 }
 USEFUL = {
     "a token that ends one day, and a rule": (
         f"[user.a]\nrole = 'viewer'\ntokens = [{{ sha256 = '{'0' * 64}', until = 9999-01-01 }}]"
     ),
+    "whole words": "[queue.'a.*']\n[topic.'a.#']\n[user.anonymous]\nread = ['/queue/*.a.#']",
     "a name with that sign": "[user.anonymous]\nread = ['/queue/a>b']",
     "overflow with a bound": "[queue.a]\noverflow = 'reject'\nmax_messages = 5",
     "overflow in memory, which is bounded": "[queue.a]\npersistent = false\noverflow = 'reject'",
