@@ -22,18 +22,23 @@ from radiator.tools.cli.secret_input import asked
 from radiator.tools.cli.shown import add_json, print_answer
 from radiator.tools.cli.text import bytes_text, printable, table
 from radiator.tools.cli.things import ArgumentWord, add_words
-from radiator.tools.config import load
+from radiator.tools.config import load, render_table
 from radiator.tools.migrate.definitions import read_definitions
 from radiator.tools.migrate.link import AmqpLink
 from radiator.tools.migrate.migration import INTERRUPTED, Migration, MigrationWishes
 from radiator.tools.migrate.place import UNIX, AmqpPlace
 from radiator.tools.migrate.plan import MigrationPlan, as_json, plan_of
 from radiator.tools.migrate.queue_move import QueueMoved
+from radiator.tools.migrate.tables import tables_of
 
 DEFAULT_TO = "amqp://127.0.0.1:5672"
 EXIT_INTERRUPTED = 130  # as an interrupt ends other commands
 OLD_PASSWORD_ENVIRONMENT = "RADIATOR_OLD_PASSWORD"
 WINDOW, WINDOW_MAX = 500, 65535
+_HEAD_OF_TABLES = """\
+# From policies of RabbitMQ. Put these tables into config.toml, run `radiator reload`, then run `radiator migrate`
+# without --dry-run and --tables.
+"""
 _HEADS = ("queue", "moved", "size", "left", "why")
 _NOTES = {
     "expiration": "{} had an expiration, which starts again in the new broker.",
@@ -71,6 +76,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--vhost", metavar="NAME", help="of the definitions, and of the old broker (default: /)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument(
+        "--tables", metavar="FILE", type=Path, help="with --dry-run: write the queues that policies hold for as tables "
+        "for config.toml. With these in force, programs declare such queues as before"
+    )  # fmt: skip
     parser.add_argument("--follow", action="store_true", help="go on with what still comes, until interrupted")
     parser.add_argument(
         "--window",
@@ -105,6 +114,8 @@ def _run(arguments: argparse.Namespace) -> int:
     new = _new_place(arguments)
     definitions = None if arguments.definitions is None else read_definitions(arguments.definitions, old.vhost)
     plan = plan_of(definitions, arguments.queue)
+    if arguments.tables is not None:
+        _write_tables(arguments.tables, plan, arguments.dry_run)
     old = _with_login(old, arguments.ca, arguments.old_password_file, OLD_PASSWORD_ENVIRONMENT)
     new = _with_login(new, arguments.ca, arguments.new_password_file, PASSWORD_ENVIRONMENT)
     if (old.host, old.port, old.path) == (new.host, new.port, new.path):
@@ -164,6 +175,20 @@ def _migrated(
         has_ended = all(one.why in ("", INTERRUPTED) for one in found) and not plan.left
         return (0 if has_ended else EXIT_REFUSED) if arguments.follow else EXIT_INTERRUPTED
     return 0 if is_whole else EXIT_REFUSED
+
+
+def _write_tables(file: Path, plan: MigrationPlan, is_dry_run: bool) -> None:
+    if not is_dry_run:
+        order = "say it with --dry-run, put the tables into config.toml, reload, and migrate without both options"
+        raise ConfigError([f"--tables is for before the queues are declared: {order}."])
+    tables = [render_table("queue", name, table) for name, table in tables_of(plan).items()]
+    if not tables:
+        raise ConfigError(["No policy gives a queue anything that a table could say: --tables has nothing to write."])
+    try:
+        with file.open("x") as opened:
+            opened.write("\n".join([_HEAD_OF_TABLES, *tables]))
+    except OSError as error:
+        raise ConfigError([f"--tables: {file} cannot be written: {error.strerror}."]) from None
 
 
 def _is_whole(one: QueueMoved) -> bool:

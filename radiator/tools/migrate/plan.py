@@ -18,7 +18,8 @@ RESERVED = "amq."
 class MigrationPlan:
     """queues: those whose messages are moved; exchanges and bindings: what is declared before. names: of queues of
     which nothing but the name is known: they must be there already. left: what is not migrated, a name and why.
-    applied: what policies say, and the queues have now as arguments. lost: what policies say, and nothing here can.
+    applied: what policies say, and the queues have now as arguments; by_policy: those queues. lost: what policies say,
+    and nothing here can.
     others: a sentence for each kind of thing that is not migrated.
     """
 
@@ -28,6 +29,7 @@ class MigrationPlan:
     bindings: list[DefinedBinding] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
     applied: list[tuple[str, str]] = field(default_factory=list)
+    by_policy: list[DefinedQueue] = field(default_factory=list)
     lost: list[tuple[str, str]] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
 
@@ -108,6 +110,8 @@ def _plan_queue(plan: MigrationPlan, queue: DefinedQueue, definitions: Definitio
     found = with_policies(queue, definitions.policies, check)
     _note_policies(plan, title, found.applied, found.not_applied)
     plan.queues.append(queue._replace(arguments=found.arguments))
+    if found.applied:
+        plan.by_policy.append(plan.queues[-1])
 
 
 def _note_policies(plan: MigrationPlan, title: str, applied: list[str], lost: list[str]) -> None:
