@@ -6,7 +6,7 @@ from radiator.model.limits import Limits
 
 def test_each_is_there_and_more_than_nothing() -> None:
     bounds = {name: value for name, value in vars(amqp_limits).items() if name.isupper() and name != "KIB"}
-    assert len(bounds) == 11 and all(value > 0 for value in bounds.values())
+    assert len(bounds) == 12 and all(value > 0 for value in bounds.values())
 
 
 def test_a_frame_is_smaller_than_a_message_and_what_is_held_is_a_part_of_it() -> None:

@@ -147,7 +147,7 @@ def test_of_two_that_dial_each_other_one_link_stays(place: Place) -> None:
 def test_wrong_secret_is_refused_at_both_ends_and_told_once(place: Place) -> None:
     b = place.node("b", {"a": None}).start()
     a = place.node("a", {"b": place.port("b")}, listens=False, secret=b"quite another secret").start()
-    assert "has not the secret that is set here" in a.wait_for_log("link_refused")
+    assert "it does not have this node's secret" in a.wait_for_log("link_refused")
     assert "wrong-secret" in b.wait_for_log("link_refused")
     sentence = "refused: wrong-secret: The proof of a is wrong: it does not have this node's secret."
     eventually(lambda: why(a, "b") == ("refused", f"b {sentence}"))

@@ -233,7 +233,7 @@ def test_plain_version_of_the_link_is_refused_over_tls(place: TlsPlace) -> None:
     b.wait_for_log("address=peers://")
     with caller(place, place.port("b")) as one:
         assert not is_taken(one, b"")
-    assert "and 'radiator-link/3' here: over TLS no other version is taken." in b.wait_for_log("link_refused")
+    assert "and this node 'radiator-link/3': over TLS no other version is taken." in b.wait_for_log("link_refused")
 
 
 # ---- certificates that are not accepted
@@ -326,7 +326,7 @@ def test_node_that_dials_a_plain_listener_over_tls_is_told(place: TlsPlace) -> N
     a.wait_for_log("link_refused node=b")
     cause = "cannot be dialled: TLS: the other side does not speak TLS: is peer:// its address?"
     eventually(lambda: why(a, "b") == ("down", cause))
-    assert "The other side speaks TLS, and here there is none" in b.wait_for_log("link_refused peer=")
+    assert "The other side speaks TLS, and this listener does not" in b.wait_for_log("link_refused peer=")
     time.sleep(1.0)
     for broker in (a, b):
         assert len(lines_of(broker, "link_refused")) == 1 and not lines_of(broker, "tls_failed")
