@@ -17,7 +17,6 @@ T = TypeVar("T")
 
 ONE, MANY = "*", "#"
 FILLER = "a"
-NEIGHBOURS = 8  # words of others that are looked at
 
 
 @dataclass(slots=True, eq=False)
@@ -139,7 +138,7 @@ class Trie(Generic[T]):
                 name: list[str] = []
                 left = spare
                 for index, word in enumerate(words):
-                    fillers = _beside(at, word, is_reversed) if from_others else []
+                    fillers = _beside(at, word, is_reversed, self.words_max // 2) if from_others else []
                     fillers = fillers or (literals[::-1] if is_reversed else literals)
                     if word == MANY:
                         name.extend(islice(cycle(fillers), left))
@@ -190,12 +189,12 @@ class Trie(Generic[T]):
         return found
 
 
-def _beside(at: Word[Any] | None, word: str, is_reversed: bool) -> list[str]:
+def _beside(at: Word[Any] | None, word: str, is_reversed: bool, most: int) -> list[str]:
     """Returns some words that others have in that wildcard's place, and for `#` also those that follow it."""
     places = [at, at.following.get(word) if word == MANY else None] if at is not None else []
     found: list[str] = []
     for place in places:
         if place is not None:
             keys = reversed(place.following) if is_reversed else iter(place.following)
-            found.extend(islice((key for key in keys if key is not None and key not in (ONE, MANY)), NEIGHBOURS))
+            found.extend(islice((key for key in keys if key is not None and key not in (ONE, MANY)), most))
     return found

@@ -1,6 +1,7 @@
 """Tries: what hangs on a name and on the patterns that match it."""
 
 from itertools import combinations
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from radiator.core.routing import trie
 from radiator.core.routing.trie import Trie
-from radiator.model.limits import WALK_STEPS_MAX
+from radiator.model.limits import KEY_WORDS_MAX, TOPIC_WORDS_MAX, WALK_STEPS_MAX
 from radiator.model.patterns import matches
 
 NAMES = st.lists(st.sampled_from(["a", "b", "", "a/b", "**", "#a"]), min_size=1, max_size=6).map(".".join)
@@ -120,3 +121,18 @@ def test_pattern_is_crowded_where_names_that_go_its_way_have_become_dear() -> No
     assert there.steps - before <= 2 * WALK_STEPS_MAX
     assert not there.is_crowded("b.*.c") and not there.is_crowded("a.a.a")
     assert not Trie[int](is_literal=True).is_crowded("a.*.#")
+
+
+@pytest.mark.parametrize("words_max", [TOPIC_WORDS_MAX, KEY_WORDS_MAX])
+def test_so_is_one_beside_others_that_wait_for_each_word_of_the_longest_names(words_max: int) -> None:
+    """Between its wildcards stand any words, and a name may have all of them: more of them where names are longer."""
+    there, random = Trie[int](words_max=words_max), Random(1)
+    every = [f"w{number}" for number in range(words_max)]
+    for number in range(3000):
+        pattern = "#.{}.#.{}.#.{}".format(*random.choices(every, k=3))
+        if not there.is_crowded(pattern):
+            there.add(pattern, number)
+    for _ in range(10):
+        before = there.steps
+        there.walk(".".join(random.sample(every, words_max)))
+        assert there.steps - before <= 2 * WALK_STEPS_MAX
