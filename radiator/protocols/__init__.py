@@ -56,7 +56,7 @@ class Session(Protocol):
 
     @property
     def closes_at(self) -> Scope:
-        """The smallest scope of a Refuse that ends the connection, as in this session's Open. For STOMP every Refuse
+        """The smallest scope of a Refuse that ends the connection, as its Open says. For STOMP every Refuse
         does.
         """
 

@@ -170,7 +170,7 @@ class PeerSession:
         return commands
 
     def answered(self, verdict: Verdict) -> list[Heard]:
-        """Never called: this session asks for no check."""
+        """Never called: a link asks for no check."""
         return []
 
     @property
