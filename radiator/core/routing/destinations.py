@@ -205,7 +205,7 @@ class Destinations:
             found.check_key(key, for_send=True)
             if found.is_plain:
                 return self.exchanges.routed(found, key), 0
-            ways = self.exchanges.ways(found, (key,), headers)
+            ways = self.exchanges.ways(found, (key,), headers, is_dead_letter=True)
         except Refusal:  # a dead letter cannot be refused: it goes nowhere
             return [], 0
         return [*ways.targets], ways.steps // STEPS_PER_COPY + len(ways.visited)

@@ -108,9 +108,9 @@ class Exchanges:
         matching = list(exchange.matching(key, NO_HEADERS))
         return [queue for queue in matching if queue not in self.unbinding] if self.unbinding else matching
 
-    def ways(self, exchange: Exchange, keys: Sequence[str], headers: Headers) -> Ways:
+    def ways(self, exchange: Exchange, keys: Sequence[str], headers: Headers, is_dead_letter: bool = False) -> Ways:
         """The same where the exchange may lead on, or there are several keys. Raises Refusal."""
-        return find_ways(self.all, exchange, keys, headers, self.unbinding)
+        return find_ways(self.all, exchange, keys, headers, self.unbinding, is_dead_letter)
 
     def check_name(self, name: str) -> None:
         """Raises Refusal where no exchange can be declared under that name."""

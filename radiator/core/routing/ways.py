@@ -29,17 +29,23 @@ class Ways:
 
 
 def find_ways(
-    all_: Mapping[str, Exchange], first: Exchange, keys: Sequence[str], headers: Headers, without: Collection[Target]
+    all_: Mapping[str, Exchange],
+    first: Exchange,
+    keys: Sequence[str],
+    headers: Headers,
+    without: Collection[Target],
+    is_dead_letter: bool = False,
 ) -> Ways:
     """Returns where a message with these keys goes from `first`; targets in `without` get nothing. Raises Refusal where
-    it would go through too many exchanges.
+    it would go through too many exchanges, or reaches one of type topic that takes no such key. A dead letter, which
+    nobody could be refused, passes that exchange by instead.
     """
     ways = Ways(visited={first: None})
     waiting = deque([first])
     while waiting:
         one = waiting.popleft()
         before = one.steps
-        targets, onward = _bound(one, keys, headers)
+        targets, onward = _bound(one, keys, headers, is_dead_letter)
         ways.steps += one.steps - before
         reached = [target for target in targets if target not in without]
         for target in reached:
@@ -60,12 +66,17 @@ def find_ways(
     return ways
 
 
-def _bound(one: Exchange, keys: Sequence[str], headers: Headers) -> tuple[Collection[Target], Collection[Exchange]]:
+def _bound(
+    one: Exchange, keys: Sequence[str], headers: Headers, is_dead_letter: bool
+) -> tuple[Collection[Target], Collection[Exchange]]:
     """Returns the targets and the exchanges bound to this exchange that get the message."""
     if one.type in (FANOUT, HEADERS):
         keys = keys[:1]  # they do not matter
-    elif one.type == TOPIC:
+    elif one.type == TOPIC and is_dead_letter:
         keys = [key for key in keys if not words_mistake(key)]
+    else:
+        for key in keys:
+            one.check_key(key, for_send=True)
     targets: dict[Target, None] = {}
     onward: dict[Exchange, None] = {}
     for key in keys:

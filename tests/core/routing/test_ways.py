@@ -6,9 +6,11 @@ import pytest
 
 from radiator.core.routing import exchanges as module
 from radiator.core.routing import ways
+from radiator.core.routing.matcher import NO_HEADERS
 from radiator.model.errors import Refusal
 from radiator.model.header_bindings import HEADERS_BINDINGS_MAX, arguments_key, match_of, words_of
 from radiator.model.headers import ESCAPING_ALL
+from radiator.model.limits import KEY_WORDS_MAX
 from radiator.model.patterns import matches
 from radiator.model.settings import DIRECT, FANOUT, HEADERS, TOPIC, Binding, Declarations, ExchangeSettings
 from radiator.model.settings import QueueSettings as Queue
@@ -70,11 +72,29 @@ def test_alternate_that_is_not_there_or_leads_back_ends_the_way() -> None:
     assert node.refusal(1).code == "no-subscriber"
 
 
-def test_alternate_with_other_keys_takes_none_that_it_cannot_match() -> None:
-    node = node_of(x=ExchangeSettings(alternate="t"), t=ExchangeSettings(type=TOPIC))
-    bind(node, ("t", "#", "a"))
-    node.say(send(1, "/exchange/x/" + "a." * 50, receipt=b"r"), send(1, "/exchange/x/a.b"))
-    assert node.receipts(1) == [b"r"] and counts(node) == [1, 0, 0] and numbers(node, "x") == (2, 1)
+def test_key_with_too_many_words_is_refused_where_it_reaches_a_topic_exchange() -> None:
+    node = node_of(x=ExchangeSettings(alternate="t"), t=ExchangeSettings(type=TOPIC), f=ExchangeSettings(type=FANOUT))
+    bind(node, ("t", "#", "a"), ("x", "b", "b"), ("f", "", "c"))
+    node.broker.destinations.exchanges.lead_on("f", "", "t", is_declared=False)
+    long = ".".join("a" * (KEY_WORDS_MAX + 1))
+    node.open(3)
+    for connection, name in enumerate("xf", 1):
+        with pytest.raises(Refusal) as caught:
+            node.broker.destinations.exchanges.ways(node.broker.destinations.exchanges.get(name), (long,), NO_HEADERS)
+        assert caught.value.code == "too-many-words" and "/exchange/t" in str(caught.value)
+        node.say(send(connection, f"/exchange/{name}/{long}", receipt=b"long"))
+        assert node.refusal(connection).code == "too-many-words"
+    node.say(send(3, "/exchange/x/" + long[2:], receipt=b"r"), send(3, f"/exchange/f/{long[2:]}"))
+    assert node.receipts(3) == [b"r"] and counts(node) == [2, 0, 1]
+
+
+def test_dead_letter_with_too_many_words_passes_a_topic_exchange_by_and_goes_to_the_others() -> None:
+    node = node_of(f=ExchangeSettings(type=FANOUT), t=ExchangeSettings(type=TOPIC))
+    bind(node, ("t", "#", "a"), ("f", "", "c"))
+    node.broker.destinations.exchanges.lead_on("f", "", "t", is_declared=False)
+    long = ".".join("a" * (KEY_WORDS_MAX + 1))
+    assert [target.name for target in node.broker.destinations.dead_letter_targets("f", long)[0]] == ["c"]
+    assert {target.name for target in node.broker.destinations.dead_letter_targets("f", long[2:])[0]} == {"a", "c"}
 
 
 # ---- bindings to exchanges -------------------------------------------------------------------------------------------
