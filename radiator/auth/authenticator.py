@@ -201,7 +201,7 @@ class Authenticator:
             elif is_current and isinstance(verdict, Principal):
                 _keep(self._right, check.key, verdict)
         if isinstance(verdict, Refusal):
-            raise verdict
+            raise Refusal(verdict.code, str(verdict), verdict.grounds)  # a new one: others raise this verdict as well
         if not is_current or self._is_over(verdict):
             raise refusal()
         return verdict

@@ -71,8 +71,8 @@ class ServerConnection:
     __slots__ = (
         "_beat_at_s", "_cause", "_channels", "_deadline_s", "_frame_clock", "_holds", "_is_report_due",
         "_last_heard", "_lingered_bytes", "_liveness", "_outbox", "_presence", "_reader", "_reported_bytes", "_session",
-        "_shared", "_state", "_transport", "_was_read_s", "_writer", "is_touched", "look_at_s", "network", "number",
-        "peer",
+        "__weakref__", "_shared", "_state", "_transport", "_was_read_s", "_writer", "is_touched", "look_at_s",
+        "network", "number", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -486,11 +486,12 @@ class ServerConnection:
         self._reader = None  # it refers to this connection: without the cycle both are freed at once
         self._transport.close()
         self._outbox.clear()
-        self._session.forget()  # the timetable may hold this connection for a while yet
+        self._session.forget()  # the inbox may hold this connection for a while yet
         del self._shared.by_number[self.number]
         if was_opening:
             self._presence.not_opened(self._session, cause)
         self._report_closed(cause)
+        self._channels = None  # they refer to this connection, as its reader does
         self._presence.gone()
 
     def _report_closed(self, cause: str) -> None:

@@ -6,6 +6,7 @@ data costs no timer, and 10,000 idle connections cost a heap entry each.
 
 import heapq
 import time
+import weakref
 from typing import Any, Protocol
 
 from radiator.model.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
@@ -24,11 +25,11 @@ class Timed(Protocol):
 
 
 class Timetable:
-    """Used on the hub only."""
+    """Used on the hub only. It keeps no connection alive: one that has ended is free at once."""
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop
-        self._heap: list[tuple[float, int, Timed]] = []
+        self._heap: list[tuple[float, int, weakref.ref[Timed]]] = []
         self._entered = 0
         self._timer: Any = None
         self._timer_at_s = float("inf")
@@ -39,7 +40,7 @@ class Timetable:
             return
         looked.look_at_s = due_s
         self._entered += 1
-        heapq.heappush(self._heap, (due_s, self._entered, looked))
+        heapq.heappush(self._heap, (due_s, self._entered, weakref.ref(looked)))
         if due_s < self._timer_at_s:
             self._set_timer(time.monotonic())
 
@@ -58,8 +59,9 @@ class Timetable:
         left = LOOKS_AT_ONCE
         while left and self._heap and self._heap[0][0] <= now_s:
             left -= 1
-            due_s, _, looked = heapq.heappop(self._heap)
-            if looked.look_at_s != due_s:
+            due_s, _, entered = heapq.heappop(self._heap)
+            looked = entered()
+            if looked is None or looked.look_at_s != due_s:
                 continue  # an earlier entry replaced this one, or the connection is gone
             looked.look_at_s = 0.0
             again_s = looked.look(now_s)

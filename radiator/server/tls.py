@@ -267,7 +267,7 @@ class TlsTransport:
     def close(self) -> None:
         self._below.close()
         self._is_shaken = False
-        # some 35 KiB, freed now although the timetable, for one, may hold the connection for a while yet
+        # some 35 KiB, freed now although the inbox, for one, may hold the connection for a while yet
         self._tls = self._in = self._out = None
 
     def ask(self) -> PeerActivity:

@@ -162,7 +162,7 @@ class _Tunnel:
 
     __slots__ = (
         "_connected", "_ended", "_fetched", "_gone", "_is_at_end", "_kept", "_reader", "_socket", "_taken",
-        "_unfetched", "_until_s", "_waiting", "look_at_s", "principal", "used_s",
+        "__weakref__", "_unfetched", "_until_s", "_waiting", "look_at_s", "principal", "used_s",
     )  # fmt: skip
 
     def __init__(

@@ -257,6 +257,27 @@ def test_a_check_that_nobody_waits_for_is_forgotten() -> None:
     assert len(asked.all._waiting) == 0
 
 
+def test_a_wrong_login_leaves_no_cycle_though_others_get_its_verdict_too() -> None:
+    asked = Asked()
+    (first, check), (second, same) = asked.begin("shop", "x"), asked.begin("shop", "x")
+    assert check is same and not isinstance(check, Principal)
+    verdict = asked.run(check)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for login in (first, second):
+            with pytest.raises(Refusal):
+                login.answered(verdict)
+        del verdict, first, second, login, check, same
+        gc.collect()
+        assert [type(one).__name__ for one in gc.garbage] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
 # ---- failures
 
 

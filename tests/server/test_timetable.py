@@ -1,4 +1,5 @@
 import time
+import weakref
 
 import gevent
 import pytest
@@ -59,6 +60,17 @@ def test_gone_entry_is_not_looked_at(timetable: Timetable) -> None:
     gone.look_at_s = 0.0
     until(lambda: other.looks)
     assert gone.looks == [] and len(other.looks) == 1
+
+
+def test_what_nobody_else_keeps_is_gone_at_once_and_not_looked_at(timetable: Timetable) -> None:
+    gone, other = Looked(), Looked()
+    looks, kept = gone.looks, weakref.ref(gone)
+    timetable.enter(gone, time.monotonic() + 0.03)
+    timetable.enter(other, time.monotonic() + 0.06)
+    del gone
+    assert kept() is None
+    until(lambda: other.looks)
+    assert looks == [] and len(other.looks) == 1
 
 
 def test_many_entries_share_one_timer(timetable: Timetable) -> None:
