@@ -250,7 +250,7 @@ def test_a_transaction_with_more_than_a_queue_takes_that_refuses_is_refused_whol
         channel.tx_select()
         for body in "123":
             publish(channel, name, body)
-        with pytest.raises(exceptions.PreconditionFailed, match="is full") as raised:
+        with pytest.raises(exceptions.PreconditionFailed, match="can never hold 3 messages of") as raised:
             channel.tx_commit()
         assert raised.value.method_sig == spec.Tx.Commit
         assert bodies(connection.channel(), name) == []

@@ -114,6 +114,10 @@ def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
         return queue.may_evict(messages, size)
     given = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
     bounds = ", ".join(f"{name} {bound}" for name, bound in given.items() if bound is not None)
+    if too_many or too_large:
+        at_once = f"{count_text(messages, 'message')} of {size} bytes at once"
+        sentence = f"/queue/{queue.name} can never hold {at_once} ({bounds}): send fewer in a transaction or batch."
+        raise Refusal("queue-full", sentence)
     raise Refusal("queue-full", f"/queue/{queue.name} is full: it holds {held_text(queue)} ({bounds}).")
 
 
