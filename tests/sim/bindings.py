@@ -192,15 +192,16 @@ class Durable(Client):
     def got(self, deliver: Deliver) -> None:
         assert self.span is not None
         self.books.delivered(self.span.queue, deliver)
-        link = self.link
-        self.scheduler.soon(0.002, lambda: self.answer(deliver) if self.link is link else None)
+        link, span = self.link, self.span
+        self.scheduler.soon(0.002, lambda: self.answer(deliver, span) if self.link is link else None)
 
-    def answer(self, deliver: Deliver) -> None:
-        if self.is_ending or self.span is None:
-            return
+    def answer(self, deliver: Deliver, span: Span) -> None:
+        """What it holds of a queue that it has deleted, too: until then that counts in the connection's window."""
         assert self.link is not None
-        number, queue, message_id = self.link.number, self.span.queue, deliver.message_id
-        if not self.is_careful and self.random.random() < 0.1:
+        number, queue, message_id = self.link.number, span.queue, deliver.message_id
+        if self.is_ending or self.span is not span:
+            self.say(Ack(number, message_id))
+        elif not self.is_careful and self.random.random() < 0.1:
             self.say(Nack(number, message_id, receipt=self.ask((NACKED, queue, message_id))))
         else:
             self.say(Ack(number, message_id, receipt=self.ask((ACKED, queue, message_id))))
