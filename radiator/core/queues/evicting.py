@@ -55,16 +55,17 @@ def exceeds_by_many(queue: EvictedQueue) -> bool:
 
 
 def evict(queue: EvictedQueue, messages: int, size: int) -> None:
-    """Drops the oldest messages until there is room for that many more; drops none of a queue that keeps nothing. If
-    the bounds count ready messages, drops one slice only: the rest goes once the new messages are ready (came_back).
-    The queue may still exceed its bound by dead letters of other queues of the same plan that came in since `judge`:
-    dead letters always may.
+    """Drops the oldest messages until there is room for that many more; drops none of a queue that keeps nothing. Drops
+    one slice only: the rest goes once the new messages are there. The queue may still exceed its bound by dead letters
+    of other queues of the same plan that came in since `judge`: dead letters always may.
     """
     context, dropped = queue.context, 0
-    before = context.dead_letters_cost
     while not (queue.keeps_nothing or queue.has_capacity(messages, size)):
-        is_slice = dropped >= STEP_MESSAGES or context.dead_letters_cost - before >= COMMANDS_PER_TURN
-        entry = None if is_slice and queue.settings.bounds_count == READY else queue.oldest()
+        if dropped >= STEP_MESSAGES or (dropped and context.dead_letters_cost >= COMMANDS_PER_TURN):
+            if queue.settings.bounds_count != READY:  # else came_back sees to it, once they are ready
+                begin(queue)
+            break
+        entry = queue.oldest()
         if entry is None:
             break
         dropped += 1

@@ -176,6 +176,58 @@ def test_a_crash_in_between_loses_and_doubles_nothing(small: None) -> None:
     assert len(bounds) > 3 and min(bounds) == 3, "some of it had gone"
 
 
+def committing_into_full(persistent: bool, count: int, names: tuple[str, ...] = ("q",), **more: object) -> Node:
+    """A node with full queues, on which a transaction with as many messages for each is committed. Their bounds count
+    all that is stored; further turns are the test's.
+    """
+    settings = replace(bounded(persistent, **more), bounds_count="stored", max_messages=count)
+    node = Node(queues(dead=QueueSettings(persistent=persistent), **dict.fromkeys(names, settings)))
+    node.open(1, 2, 3)
+    for name in names:
+        node.say(*(send(2, name, b"old%d" % number) for number in range(count)))
+    begun(node, count, names)
+    node.auto = False
+    node.turn([Read(1, [commit(1, b"t", b"r")])])
+    return node
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "kind", [{}, {"max_priority": 2}, {"partition_key": ("header:k",)}], ids=lambda kind: str(kind)
+)
+def test_what_a_commit_pushes_out_of_a_full_queue_goes_a_slice_a_turn(
+    kind: dict[str, object], persistent: bool
+) -> None:
+    node = committing_into_full(persistent, 600, **kind)
+    seen = [0, went(node)]
+    node.turn([Read(2, [send(2, "q", b"late", receipt=b"s")])])
+    seen += [went(node), *turns(node)]
+    assert max(now - before for before, now in pairwise(seen)) <= 2 * MOST
+    assert seen[-1] == 601 and node.receipts(1) == [b"r"] and node.receipts(2) == [b"s"]
+    finish(node)
+    assert drain(node, "q") == [b"%d" % number for number in range(1, 600)] + [b"late"]
+    assert drain(node, "dead") == [b"old%d" % number for number in range(600)] + [b"0"]
+
+
+@BOTH
+def test_a_commit_pushes_no_more_out_of_many_full_queues_at_once(persistent: bool) -> None:
+    names = tuple(f"q{number}" for number in range(30))
+    node = committing_into_full(persistent, 60, names)
+    seen = [0, went(node, names), *turns(node, names)]
+    assert max(now - before for before, now in pairwise(seen)) <= 6 * MOST and seen[-1] == 30 * 60
+
+
+def test_a_crash_while_a_commit_pushes_out_of_a_full_queue_loses_and_doubles_nothing(small: None) -> None:
+    node, bounds = committing_into_full(True, 30), set()
+    old, new = {b"old%d" % number for number in range(30)}, {b"%d" % number for number in range(30)}
+    while node.step():
+        again = node.crashed()
+        bounds.add(again.numbers("q")["messages"])
+        found = drain(again, "q") + drain(again, "dead")
+        assert len(found) == len({*found}) and {*found} in (old, old | new)
+    assert min(bounds) == 30 and len(bounds) > 3, "some of it had gone"
+
+
 @BOTH
 @pytest.mark.parametrize("does", ["purge", "delete"])
 def test_a_queue_that_is_purged_or_deleted_meanwhile_drops_no_more(does: str, persistent: bool) -> None:
