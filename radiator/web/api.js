@@ -12,7 +12,7 @@ export class Problem extends Error {
   }
 }
 
-const UNREACHABLE = new Problem(0, "unreachable", "The broker does not answer. This page goes on by itself once it does.");
+const UNREACHABLE = new Problem(0, "unreachable", "The broker does not answer. This page continues by itself once it does.");
 
 // ---- whether there is a broker, and whether it knows us
 
@@ -68,7 +68,7 @@ function stompOf(configuration) {
 export const HAS_DOTS = /\/\.\.?(?=[/?]|$)/;
 
 export async function ask(method, path, body, signal) {
-  if (HAS_DOTS.test(path)) throw new Problem(0, "", "No browser can ask for something that is called `.` or `..`: the command line can.");
+  if (HAS_DOTS.test(path)) throw new Problem(0, "", "A browser cannot request anything with the name `.` or `..`; the command line can.");
   const init = { method, signal: AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])]) };
   if (body !== undefined) {
     init.headers = { "Content-Type": "application/json" };
@@ -91,7 +91,7 @@ export async function ask(method, path, body, signal) {
   } catch {
     // a proxy in between has answered
   }
-  throw new Problem(answer.status, found.code ?? "", found.detail ?? `The answer has the status ${answer.status}.`);
+  throw new Problem(answer.status, found.code ?? "", found.detail ?? `The broker answered with the status ${answer.status}.`);
 }
 
 export function loggedIn() {

@@ -49,7 +49,7 @@ function Page({ name, path, query }) {
   }, [kind]);
   if (!found) return html`<h1>There is no such page</h1><p><a href=${href([])}>To the overview</a></p>`;
   if (found.page) return html`<${found.page} path=${path} query=${query} />`;
-  if (loaded.kind === kind && loaded.failed) return html`<${Trouble} of=${{ message: "This page could not be loaded: the broker does not answer, or has another version now. Reload the page." }} />`;
+  if (loaded.kind === kind && loaded.failed) return html`<${Trouble} of=${{ message: "This page could not be loaded: the broker does not answer, or its version has changed. Reload the page." }} />`;
   if (loaded.kind !== kind) return html`<p class="muted" role="status">Loading…</p>`;
   return html`<${loaded.module.default} path=${path} query=${query} />`;
 }

@@ -68,7 +68,7 @@ function Rest({ of, queue, show }) {
     setState({ got: null, problem: null });
   };
   if (state.got !== null) {
-    return html`<progress aria-label="What of the body has come" max=${of.body_bytes} value=${state.got}></progress>
+    return html`<progress aria-label="How much of the body has arrived" max=${of.body_bytes} value=${state.got}></progress>
       <span>${bytes(state.got)} of ${bytes(of.body_bytes)}</span><button onClick=${stop}>Stop</button>`;
   }
   return html`${of.body_bytes <= SHOWN_MAX && html`<button onClick=${() => fetched(async (blob) => show(new Uint8Array(await blob.arrayBuffer())))}>Show all</button>`}

@@ -46,6 +46,6 @@ function refusal(status, text) {
     const found = JSON.parse(text);
     return new Problem(found.status, found.code, found.detail);
   } catch {
-    return new Problem(status, "", `The answer has the status ${status}.`);
+    return new Problem(status, "", `The broker answered with the status ${status}.`);
   }
 }

@@ -18,14 +18,14 @@ export function Groups({ name, log, query }) {
   const given = query.get("group");
   const group = given ?? groups[0];
   return html`<section class="part" aria-label="Groups"><div class="bar"><h2>Groups</h2><span class="grow"></span><${Make} name=${name} log=${log} /></div>
-    ${groups.length === 0 && html`<${Empty}>No group has a position here. A group is made by its first SUBSCRIBE, or by setting where it goes on.</${Empty}>`}
+    ${groups.length === 0 && html`<${Empty}>No group has a position here. The first SUBSCRIBE of a group creates it, and so does setting its position.</${Empty}>`}
     ${groups.length > 0 && html`<div class="scrolls" role="region" aria-label="Groups" tabindex="0"><table>
       <caption class="unseen">Groups</caption>
       <thead><tr><th scope="col">Group</th><th scope="col" class="right">Behind</th><th scope="col" class="wide">Positions, by partition</th></tr></thead>
       <tbody>${groups.slice(first, first + GROUPS).map((one) => html`<${Row} key=${one} name=${name} group=${one} log=${log} isCurrent=${one === group} />`)}</tbody>
     </table></div>`}
     <${Pages} first=${first} size=${GROUPS} all=${groups.length} name="group_first" />
-    ${groups.length >= 1000 && html`<p class="muted">The broker names the first 1,000 groups of a log here; any other has a page as #/logs/NAME?group=GROUP.</p>`}
+    ${groups.length >= 1000 && html`<p class="muted">The broker lists the first 1,000 groups of a log here; every other one has a page at #/logs/NAME?group=GROUP.</p>`}
     ${group !== undefined && html`<${Group} key=${group} name=${name} group=${group} log=${log} query=${query} />`}
   </section>`;
 }
@@ -51,7 +51,7 @@ function Group({ name, group, log, query }) {
   return html`<section class="card part" aria-label="Group"><h2>Group <${Name} of=${group} /></h2>
     <${Asked} of=${asked}>${({ offsets }) => html`
       ${offsets === null
-        ? html`<${Empty}>It has no position: its next SUBSCRIBE says where it begins.</${Empty}>`
+        ? html`<${Empty}>The group has no position: its next SUBSCRIBE says where it begins.</${Empty}>`
         : html`<${Positions} log=${log} offsets=${offsets} query=${query} />`}
       ${offsets !== null && offsets.length <= READ_AT_ONCE && html`<p><a href=${href(["logs", name], { tab: "read", from: fromOf(log, offsets) })}>Read on from its positions</a> <span class="muted">(this moves no group)</span></p>`}
       <${Move} name=${name} group=${group} log=${log} was=${offsets} done=${asked.again} />`}</${Asked}>
@@ -149,7 +149,7 @@ function offsetsOf({ place, time, offsets }, { first, next }, found) {
   if (place === "earliest") return first;
   if (place === "latest") return next;
   if (place === "time") {
-    if (!time) refuse("Say a time: it goes on with the first record accepted then or later.");
+    if (!time) refuse("Choose a time: the group goes on with the first record accepted then or later.");
     return found.answer?.offsets ?? refuse(found.problem?.message ?? `Looking for the offsets of ${moment(new Date(time).getTime())}…`);
   }
   const all = offsets.split(",").map((one) => one.trim());
@@ -167,6 +167,6 @@ function Make({ name, log }) {
     if (log.groups.includes(group)) refuse("This group exists: choose it in the table.");
     return setting(name, group, offsetsOf({ place }, log.partitions));
   };
-  return html`<${Act} label="Make a group…" title="Make a group" fields=${fields} make=${make} said=${({ offsets }) => `The group is made, and goes on at ${listed(offsets)}.`}>
-    <p>It exists from now on, and its first SUBSCRIBE goes on at this position.</p></${Act}>`;
+  return html`<${Act} label="Make a group…" title="Make a group" fields=${fields} make=${make} said=${({ offsets }) => `The group is created, and goes on at ${listed(offsets)}.`}>
+    <p>The group exists from now on, and its first SUBSCRIBE begins at this position.</p></${Act}>`;
 }

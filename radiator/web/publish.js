@@ -22,14 +22,14 @@ export function Publish({ to, fields = [], children, done }) {
       call: { method: "POST", path, body: { messages: [message] } },
     };
   };
-  const said = ({ ids }) => (ids.length ? `Stored ${many(ids.length, "copy", "copies")}: ${ids.slice(0, 3).join(", ")}${ids.length > 3 ? ", …" : ""}.` : "It was accepted, but nothing was stored: no destination gets it, or its dedup-id is known already.");
+  const said = ({ ids }) => (ids.length ? `Stored ${many(ids.length, "copy", "copies")}: ${ids.slice(0, 3).join(", ")}${ids.length > 3 ? ", …" : ""}.` : "The message was accepted, but nothing was stored: no destination gets it, or its dedup-id is already known.");
   return html`<${Act} label="Publish…" title="Publish a message" fields=${[...fields, ...FIELDS]} make=${make} said=${said} done=${done}>${children}</${Act}>`;
 }
 
 function headersIn(text) {
   return text.split("\n").filter((line) => line.trim()).map((line) => {
     const at = line.indexOf(":");
-    if (at < 1) refuse(`${line} is no header: write NAME: VALUE.`);
+    if (at < 1) refuse(`${line} is not a header: write NAME: VALUE.`);
     return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
   });
 }

@@ -22,7 +22,7 @@ export function ReadLog({ name, log, query }) {
   return html`<section aria-label="Read">
     <${Where} key=${`${partition} ${from}`} name=${name} log=${log} partition=${partition} from=${from} />
     ${from === null
-      ? html`<${Empty}>${`Say where: up to ${RECORDS} records are read from there on. No group is moved by it.`}</${Empty}>`
+      ? html`<${Empty}>${`Choose a position: up to ${RECORDS} records are read from there on. This moves no group.`}</${Empty}>`
       : html`<${Records} key=${`${partition} ${from}`} name=${name} isSingle=${log.partitions.next.length === 1} partition=${partition} from=${from} />`}</section>`;
 }
 
@@ -90,7 +90,7 @@ function Records({ name, isSingle, partition, from }) {
 const SENTENCES = {
   enough: (n) => `${many(n, "record")}.`,
   end: (n) => (n ? `${many(n, "record")}, and then the end.` : "Nothing is there yet: this is the end."),
-  large: (n) => `${many(n, "record")}: the next one is too large for this page. The command line reads it.`,
+  large: (n) => `${many(n, "record")}: the next one is too large for this page. The command line can read it.`,
   late: (n) => `${many(n, "record")}: no more came in time. Read again.`,
   ended: (n) => `${many(n, "record")}: the broker has ended the stream. Read again.`,
   refused: () => "",

@@ -59,7 +59,7 @@ def test_the_configuration_in_force_can_be_filtered_and_has_nothing_secret(page:
     page.open(page.place)
     page.wait(lambda: rows(page) and all(one.startswith("[user.") for one in rows(page)), "the same, loaded anew")
     page.fill("[data-filter]", "no such thing")
-    page.sees("No setting's name contains that.")
+    page.sees("No setting has a name that contains that.")
 
 
 def test_the_log_has_the_newest_line_first_and_a_level(page: Page, broker: tuple[BrokerProcess, str]) -> None:
@@ -92,7 +92,7 @@ def test_a_reload_says_what_would_change_and_changes_it(page: Page, broker: tupl
     page.sees("radiator reload --dry-run", "/v1/reload")
     is_right_everywhere(page)
     page.press("Reload config.toml", "dialog")
-    page.sees("Nothing was changed.", "The file says what is in force already.")
+    page.sees("Nothing was changed.", "The file changes nothing: it says what is already in force.")
     process.config_file.write_text(process.config_file.read_text() + MORE)
     page.press("Reload config.toml…")
     page.press("Reload config.toml", "dialog")

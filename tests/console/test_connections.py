@@ -86,7 +86,7 @@ def test_one_with_its_subscriptions_is_led_to(page: Page, broker: tuple[BrokerPr
 
 def test_one_that_is_subscribed_to_nothing_says_so_and_one_that_has_gone_too(page: Page, wire: Wire) -> None:
     page.open(f"#/connections/{number_of_stomp(page)}")
-    page.sees("It is subscribed to nothing.", "says nothing of itself")
+    page.sees("It has no subscription.", "has not named itself")
     page.go("#/connections/999999")
     page.sees("There is no connection 999999: it has closed, or never existed.")
     page.is_accessible()

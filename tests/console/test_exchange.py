@@ -153,7 +153,7 @@ def test_a_message_that_goes_nowhere_is_told_so(page: Page) -> None:
     page.open("#/exchanges/exchange/events")
     page.press("Publish…")
     page.press("Publish", "dialog")
-    page.sees("It was accepted, but nothing was stored")
+    page.sees("The message was accepted, but nothing was stored")
     page.is_well()
 
 

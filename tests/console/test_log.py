@@ -56,11 +56,16 @@ def bodies(page: Page) -> list[str]:
 def test_an_empty_log_says_so(page: Page) -> None:
     page.open("#/logs/clicks")
     page.sees(
-        "Log clicks", "empty", "It has no record.", "No group has a position here.", "Nobody reads it now.", "7 days"
+        "Log clicks",
+        "empty",
+        "It has no record.",
+        "No group has a position here.",
+        "No consumer reads it now.",
+        "7 days",
     )
     is_right_everywhere(page)
     page.press("Read")
-    page.sees("Say where: up to 50 records")
+    page.sees("Choose a position: up to 50 records")
     is_right_everywhere(page)
 
 
@@ -168,7 +173,7 @@ def test_a_group_is_set_to_the_end_and_to_a_time(page: Page, broker: Broker) -> 
     assert position(url) == [2, 0]
     choose(page, "section[aria-label=Group] select", "time")
     page.press("Set position…")
-    page.sees("Say a time")
+    page.sees("Choose a time")
     page.press("Cancel", "dialog")
     choose(page, "section[aria-label=Group] input", "2001-01-01T00:00:00")
     page.press("Set position…")
@@ -186,12 +191,12 @@ def test_a_group_is_made_forgotten_and_had_back(page: Page, broker: Broker) -> N
     page.fill("#field-group", "billing")
     command, call = lines(page)
     page.press("Make a group", "dialog")
-    page.sees("The group is made, and goes on at 2, 0.", "Group billing")
+    page.sees("The group is created, and goes on at 2, 0.", "Group billing")
     assert position(url) == [2, 0]
     page.press("Forget…")
     forget_back, _, forget, forget_call = lines(page)
     page.press("Forget", "dialog")
-    page.sees("The group is forgotten; it was at 2, 0.", "It has no position")
+    page.sees("The group is forgotten; it was at 2, 0.", "The group has no position")
     assert position(url) is None
     assert lines(page, ".undo")[0] == forget_back
     page.press("Take it back…")
@@ -303,7 +308,7 @@ def test_what_is_too_large_for_a_page_is_said(page: Page, broker: Broker) -> Non
         client.send("/log/clicks", "small", [("partition-key", KEYS[0])])
         client.send("/log/clicks", "x" * (9 << 20), [("partition-key", KEYS[0])])
     page.open("#/logs/clicks?tab=read&from=earliest")
-    page.sees("1 record: the next one is too large for this page. The command line reads it.")
+    page.sees("1 record: the next one is too large for this page. The command line can read it.")
     page.is_well()
 
 
@@ -317,7 +322,7 @@ def test_a_record_is_published(page: Page, broker: Broker, by: str) -> None:
     page.press("Publish…")
     page.fill("#field-body", "-it's\n'two'lines")
     page.fill("#field-headers", "nonsense")
-    page.sees("nonsense is no header")
+    page.sees("nonsense is not a header")
     page.fill("#field-headers", "partition-key: d\ncolour: blue")
     command, call = lines(page)
     if by == "the page":
@@ -359,7 +364,7 @@ def test_a_log_is_deleted_when_its_name_is_typed(page: Page, broker: Broker, by:
     command, call = lines(page)
     if by == "the page":
         page.press("Delete", "dialog")
-        page.sees("The log is deleted, and with it 2 records.", "No log yet")
+        page.sees("The log is deleted, with 2 records.", "No log yet")
         assert page.place == "#/logs"
     else:
         paste(process, command if by == "the command line" else call)
@@ -395,7 +400,7 @@ def test_names_do_nothing(page: Page, broker: Broker, name: str) -> None:
     page.press("Forget…")
     assert len(lines(page)) == 2  # no command line carries a NUL
     page.press("Forget", "dialog")
-    page.sees("It has no position")
+    page.sees("The group has no position")
     page.go(f"#/logs/{quote(name, safe='')}?tab=read&from=earliest")
     page.sees("1 record, and then the end.")
     page.go(f"#/logs/{quote(name, safe='')}?tab=settings")

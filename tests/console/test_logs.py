@@ -80,7 +80,7 @@ def test_a_pattern_filters_and_pages_follow_each_other(page: Page, broker: Broke
     page.wait(lambda: len(page.all("tbody tr")) == 1, "one row")
     assert "match=other.*" in page.place and "after" not in page.place
     page.fill("[data-filter]", "nothing")
-    page.sees("none matches")
+    page.sees("No log matches")
     page.expected += 5  # 400, for as long as the pattern stands there
     page.fill("[data-filter]", "*.*.*.*")
     page.sees("at most 3 are * or #")

@@ -56,7 +56,7 @@ def page(tab: Page, broker: tuple[BrokerProcess, str]) -> Page:
     tab.url = broker[1]
     tab.dark(False)
     tab.open("#/messages")
-    tab.sees("This page tells what has become of a message")
+    tab.sees("This page says what became of a message")
     return tab
 
 
@@ -93,9 +93,9 @@ def test_a_message_is_followed_through_its_queues(page: Page, client: Client) ->
     one = lived(client)
     find(page, f"  {one} ")
     page.sees("3 messages", "(this one)", "Accepted into orders", "Nacked by connection", "redelivery 1")
-    page.sees("Dead-lettered, since it had come back too often, into orders.dead as")
+    page.sees("Dead-lettered, since it was redelivered too often, into orders.dead as")
     page.sees("as the dead letter of", "Moved by an operator into mail", "moved from orders.dead, where it was")
-    page.sees("It has left, as a dead letter.", "it was moved.", "it is ready in its queue.")
+    page.sees("It has left the queue as a dead letter.", "it was moved.", "it is ready in its queue.")
     assert page.place == f"#/messages?id={one}"
     depths = page.run("return [...document.querySelectorAll('.lane')].map((one) => one.className)")
     assert depths == ["lane depth-0", "lane depth-1", "lane depth-2"]
@@ -115,7 +115,7 @@ def test_each_of_its_names_finds_it(page: Page, client: Client) -> None:
         page.sees(one, "in the trace")
         assert page.place == f"#/messages?trace={TRACE_ID}"
         page.go("#/messages")
-        page.sees("This page tells what has become")
+        page.sees("This page says what became")
     page.is_well()
 
 
@@ -134,7 +134,9 @@ def test_copies_of_a_fanout_are_below_it(page: Page, client: Client) -> None:
     one = id_of(client, "one")
     find(page, one)
     page.sees(
-        "It is one of 2 copies of the fanout message", "sent to /fanout/news", "It has no events of its own here."
+        "It is one of 2 copies of the fanout message",
+        "sent to /fanout/news",
+        "The journal has no events of this message.",
     )
     fanout_id = page.run("return document.querySelector('.lane a').textContent")
     find(page, fanout_id)
@@ -147,7 +149,7 @@ def test_ends_of_all_kinds(page: Page, client: Client) -> None:
     dropped = id_of(client, "small")
     client.send("/queue/small", b"y")
     find(page, dropped)
-    page.sees("Dropped, since the queue was full", "It was dropped, and is gone.")
+    page.sees("Dropped, since the queue was full", "It was dropped, and is deleted.")
     client.send("/queue/late", b"x", headers={"delay": "3600000", "traceparent": TRACEPARENT.replace("4bf9", "4bfb")})
     find(page, TRACEPARENT.replace("4bf9", "4bfb"))
     page.sees("Delayed until", "it is delayed until")
@@ -176,7 +178,7 @@ def test_what_a_consumer_has_is_said_and_found_when_looked_for_again(page: Page,
         time.sleep(0.3)
     client.ack(message)
     page.press("Look again")
-    page.sees("It has left: it was acked.")
+    page.sees("It has left the queue: it was acked.")
     page.is_well()
 
 

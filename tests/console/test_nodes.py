@@ -106,9 +106,7 @@ def test_a_message_that_was_handed_over_says_to_whom(tab: Page, nodes: ThreeNode
     tab.url = nodes.url("a")
     soon(lambda: nodes["a"].peers()["b"]["handed_over"] == 1, "it was not handed over")
     tab.open(f"#/messages?trace={TRACEPARENT[3:35]}")
-    tab.sees(
-        "Handed over to node b, which has it on its disk.", "node b has it, and tells of it in a journal of its own"
-    )
+    tab.sees("Handed over to node b, which has it on its disk.", "node b has it, and has a journal of its own")
     tab.is_well()
 
 
@@ -124,12 +122,12 @@ def test_what_is_kept_for_a_node_that_is_away(tab: Page, nodes: ThreeNodes) -> N
     assert len(tab.all(".map line.needs")) == 1
     tab.is_accessible()
     tab.press("Drop…")
-    tab.sees("3 copies of fanouts and topics wait for it", "radiator peer drop --force c", "/v1/peers/c/drop")
+    tab.sees("3 copies of fanouts and topics wait for that node", "radiator peer drop --force c", "/v1/peers/c/drop")
     tab.is_accessible()
     assert tab.run("return document.querySelector('dialog button[type=submit]').disabled")
     tab.fill("dialog input", "c")
     tab.press("Drop", "dialog")
-    tab.sees("3 copies that waited for node c are gone", "No copies are kept for it", "3 copies dropped")
+    tab.sees("3 copies that waited for node c are deleted", "No copies are kept for it", "3 copies dropped")
     assert nodes["b"].peers()["c"]["copies_kept"] is False and nodes["b"].peers()["c"]["outbox"] == 0
     tab.press("Keep…")
     tab.press("Keep", "dialog")
@@ -156,10 +154,10 @@ def test_what_is_in_doubt_with_a_node_that_has_gone_is_released(tab: Page, nodes
     tab.open("#/nodes")
     in_doubt = nodes["b"].peers()["c"]["in_doubt"]
     tab.press("Release…")
-    tab.sees("offered to it and not confirmed", "may be processed twice", "peer release --force c")
+    tab.sees("offered to that node and not confirmed", "may be processed twice", "peer release --force c")
     tab.fill("dialog input", "c")
     tab.press("Release", "dialog")
-    tab.sees(f"{in_doubt} message", "in doubt with node c may be given to others now.")
+    tab.sees(f"{in_doubt} message", "in doubt with node c may be delivered to others now.")
     assert nodes["b"].queue("work.y")["ready"] == 5 and nodes["b"].peers()["c"]["in_doubt"] == 0
     tab.is_well()
 
@@ -172,7 +170,7 @@ def test_a_node_is_drained_and_that_is_taken_back(tab: Page, nodes: ThreeNodes) 
     tab.url = nodes.url("b")
     tab.open("#/nodes")
     tab.press("Drain…")
-    tab.sees("takes in none", "radiator drain", "/v1/drain")
+    tab.sees("takes none from them", "radiator drain", "/v1/drain")
     tab.fill("dialog input", "b")
     tab.press("Drain", "dialog")
     tab.sees("still to be handed over", "draining", "How far…")

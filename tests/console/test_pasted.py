@@ -142,7 +142,7 @@ def test_what_a_browser_cannot_ask_for_is_not_asked_for_elsewhere(
 ) -> None:
     assert ask(broker[1], "PUT", "/v1/queues/..", {})["ok"]
     page.go("#/queues/..")
-    page.sees("No browser can ask for something that is called . or ..")
+    page.sees("A browser cannot request anything with the name . or ..")
     page.go("#/logs/x?group=..")
     page.sees("x is not declared")
     page.expected = 4  # the log is not there: it, and why, are asked for now and again

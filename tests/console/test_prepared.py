@@ -81,7 +81,7 @@ def test_one_is_committed(page: Page, client: Client) -> None:
     page.fill("#field-version", "7")
     page.fill("dialog label:last-of-type input", "t-again")
     page.press("Commit", "dialog")
-    page.sees("had been committed before")
+    page.sees("was committed before")
     assert queue_of(client, "work")["messages"] == 3 and listed(client) == []
     page.is_well()
 

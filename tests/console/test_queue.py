@@ -66,7 +66,7 @@ def test_messages_are_looked_at_and_none_is_touched(page: Page, client: Client) 
     client.send("/queue/orders", b"\xff\x00\x01")
     client.send("/queue/orders", "plain text")
     page.open("#/queues/orders")
-    page.sees('{"order": 7', "3 bytes that are no text", "plain text")
+    page.sees('{"order": 7', "3 bytes that are not text", "plain text")
     before = get(page, "/v1/queues/orders/peek")
     for nth in range(3):
         page.all("article button[aria-expanded]")[nth].click()

@@ -69,7 +69,7 @@ def test_the_filter_has_a_key_and_stands_in_the_address(page: Page) -> None:
     page.sees("10 of 120 queues.")
     assert "text=K.11" in page.place
     page.fill("[data-filter]", "nothing has that")
-    page.sees("No name of the 120 queues contains that.")
+    page.sees("None of the 120 queues has a name that contains that.")
 
 
 @pytest.fixture

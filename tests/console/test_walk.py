@@ -132,7 +132,7 @@ def _why_on_the_overview(page: Page, broker: BrokerProcess) -> None:
     page.press("Overview")
     page.sees("dead-letters", f"{len(ORDERS)} dead letters of other queues are here")
     page.press("orders.dead")
-    page.sees("These are dead letters.", "from /queue/orders: it had come back too often")
+    page.sees("These are dead letters.", "from /queue/orders: it was redelivered too often")
 
 
 def _story(page: Page) -> None:
@@ -140,7 +140,7 @@ def _story(page: Page) -> None:
     page.press(page.one("article button code").text, "article")
     page.sees("dead-letter-reason", "original-destination")
     page.press("Its story", "article")
-    page.sees("Accepted into orders", f"attempt {DELIVERIES}", "since it had come back too often, into orders.dead")
+    page.sees("Accepted into orders", f"attempt {DELIVERIES}", "since it was redelivered too often, into orders.dead")
     page.press("orders.dead")
     page.sees("These are dead letters.")
 

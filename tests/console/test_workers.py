@@ -109,7 +109,7 @@ def test_what_spark_has_at_a_broker(tab: Page, broker: BrokerProcess) -> None:
         tab.sees("Version 41 is the last that was committed for the app")
         tab.fill('main input[aria-label="App"]', "nobody/x")
         tab.press("Show")
-        tab.sees("No version is committed for the app nobody/x.")
+        tab.sees("No version was committed for the app nobody/x.")
         assert "app=nobody" in tab.place
         is_accessible_in_both(tab)
         tab.press("Release…")

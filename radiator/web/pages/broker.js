@@ -24,11 +24,11 @@ function reload() {
   return {
     label: "Reload config.toml…",
     title: "Reload the configuration",
-    fields: [{ name: "dry_run", label: "Change nothing, only say what would change", type: "checkbox", value: true }],
+    fields: [{ name: "dry_run", label: "Only say what would change", type: "checkbox", value: true }],
     make: ({ dry_run }) => ({ cli: ["reload", ...(dry_run ? ["--dry-run"] : [])], call: { method: "POST", path: "/v1/reload", body: { dry_run } } }),
     said: ({ applied, changes, warnings }) => {
       const list = changes.map((one) => `${one.setting}: ${JSON.stringify(one.old)} → ${JSON.stringify(one.new)}${one.takes_effect === "restart" ? " (at the next start)" : ""}`);
-      return [applied ? "The configuration is in force." : "Nothing was changed.", list.length ? `${applied ? "What has changed" : "What would change"}: ${list.join("; ")}.` : "The file says what is in force already.", ...warnings].join(" ");
+      return [applied ? "The configuration is in force." : "Nothing was changed.", list.length ? `${applied ? "What has changed" : "What would change"}: ${list.join("; ")}.` : "The file changes nothing: it says what is already in force.", ...warnings].join(" ");
     },
     children: html`<p>The broker reads config.toml again. If the file has a mistake, nothing changes, and the answer says what is wrong.</p>`,
   };
@@ -65,8 +65,8 @@ function Configuration({ query }) {
     <div class="bar"><${Filter} query=${query} label="Filter the settings" placeholder="Part of a setting" /></div>
     <${Asked} of=${asked}>${(answer) => {
       const rows = answer.configuration.filter((row) => settingOf(row).toLowerCase().includes(text));
-      return html`<p class="muted">${answer.path ? html`From <${Name} of=${answer.path} />. ` : "Without a file. "}What differs from the default is bold.</p>
-        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${settingOf} />` : html`<${Empty}>No setting's name contains that.</${Empty}>`}`;
+      return html`<p class="muted">${answer.path ? html`From <${Name} of=${answer.path} />. ` : "Without a file. "}Values that differ from the default are bold.</p>
+        ${rows.length ? html`<${Table} label="Configuration" columns=${columns} rows=${rows} keyOf=${settingOf} />` : html`<${Empty}>No setting has a name that contains that.</${Empty}>`}`;
     }}</${Asked}>`;
 }
 
@@ -89,7 +89,7 @@ function Log({ query }) {
   ];
   return html`
     <div class="bar"><label>From the level <${Choice} of=${LEVELS} value=${level} set=${(value) => replaceQuery({ level: value === "info" ? "" : value })} /></label>
-      <span class="muted">The last lines, the newest first. docs/OPERATING.md says what each event means, and what to do.</span></div>
+      <span class="muted">These are the last lines, the newest first. docs/OPERATING.md says what each event means, and what to do.</span></div>
     <${Asked} of=${asked} empty=${(answer) => (answer.lines.length ? undefined : html`<${Empty}>The log has no such line.</${Empty}>`)}>${(answer) => html`
       <${Table} label="Log" columns=${columns} rows=${[...answer.lines].reverse()} keyOf=${(row) => row.number} />`}</${Asked}>`;
 }

@@ -33,7 +33,7 @@ export default function Connection({ path }) {
         ["Protocol", seen(answer.protocol)],
         answer.channel_of !== null && ["Channel of", html`<${Connected} to=${answer.channel_of} />`],
         ["TLS", answer.tls ? seen(answer.tls) : "none"],
-        ["Client", answer.client ? seen(answer.client) : "says nothing of itself"],
+        ["Client", answer.client ? seen(answer.client) : "has not named itself"],
         ["Connected for", duration(answer.age_ms)],
         ["Unacked", count(answer.unacked)],
         ["Not read yet", bytes(answer.outbox_bytes)],
@@ -45,7 +45,7 @@ export default function Connection({ path }) {
         <p>${answer.channel_list.slice(0, CHANNELS_SHOWN).map((one) => html`<${Connected} to=${one} /> `)}</p>
         ${answer.channels > CHANNELS_SHOWN && html`<p class="muted">These are the first ${CHANNELS_SHOWN} of ${many(answer.channels, "channel")}.</p>`}`}
       <h2>Subscriptions</h2>
-      ${answer.subscription_list.length ? html`<${Table} label="Subscriptions" columns=${columns} rows=${answer.subscription_list} keyOf=${(row, nth) => nth} />` : html`<${Empty}>It is subscribed to nothing.</${Empty}>`}
+      ${answer.subscription_list.length ? html`<${Table} label="Subscriptions" columns=${columns} rows=${answer.subscription_list} keyOf=${(row, nth) => nth} />` : html`<${Empty}>It has no subscription.</${Empty}>`}
       ${answer.subscriptions > answer.subscription_list.length && html`<p class="muted">These are the first ${answer.subscription_list.length} of ${many(answer.subscriptions, "subscription")}.</p>`}`}</${Asked}>
     <p><${To} path=${["connections"]}>All connections</${To}></p>`;
 }

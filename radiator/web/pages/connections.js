@@ -26,7 +26,7 @@ export default function Connections({ query }) {
   ];
   return html`
     <h1>Connections</h1>
-    <div class="bar"><${Filter} query=${query} name="user" label="Only of the user" placeholder="User" /></div>
+    <div class="bar"><${Filter} query=${query} name="user" label="Only this user's" placeholder="User" /></div>
     <${Asked} of=${asked} empty=${(answer) => (answer.connections.length ? undefined : html`<${Empty}>${query.get("user") ? "That user has no connection." : "There are no more connections."}</${Empty}>`)}>${(answer) => html`
       <${Table} label="Connections" columns=${columns} rows=${answer.connections} keyOf=${(row) => row.number} />
       ${answer.connections.length === PAGE && html`<${More} after=${String(answer.connections.at(-1).number)} />`}
@@ -41,6 +41,6 @@ export function disconnect(number, done) {
     done,
     make: () => ({ cli: ["disconnect", String(number)], call: { method: "DELETE", path: pathOf("connections", String(number)) } }),
     said: () => `Connection ${number} is closed.`,
-    children: html`<p>The client is told who has closed it, and may connect again at once. A connection's channels end with it; a channel of AMQP ends alone. Its unacked messages go back to their queues, as when a connection is lost.</p>`,
+    children: html`<p>The client is told who closed the connection, and may connect again at once. The connection's channels are closed with it; an AMQP channel is closed alone. Its unacked messages go back to their queues, as when a connection is lost.</p>`,
   };
 }

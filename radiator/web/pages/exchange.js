@@ -13,7 +13,7 @@ const ROWS = 100;
 export default function Page({ path: [kind, name], query }) {
   if (kind === "exchange" && name) return html`<${Exchange} name=${name} query=${query} />`;
   if (kind === "fanout" && name) return html`<${Fanout} name=${name} query=${query} />`;
-  return html`<h1>There is no such page</h1><p>It would be #/exchanges/exchange/NAME or #/exchanges/fanout/NAME. <a href="#/exchanges">All exchanges and fanouts</a></p>`;
+  return html`<h1>There is no such page</h1><p>Its address would be #/exchanges/exchange/NAME or #/exchanges/fanout/NAME. <a href="#/exchanges">All exchanges and fanouts</a></p>`;
 }
 
 const firstOf = (query) => Number(query.get("first") ?? 0) || 0;
@@ -37,9 +37,9 @@ function Exchange({ name, query }) {
         ...(one.alternate ? [["What it routes nowhere goes to", html`<${Target} of=${`/exchange/${one.alternate}`} />`]] : []),
         ...(one.internal ? [["Clients may send to it", "no"]] : []),
         one.alternate && ["What it routes nowhere goes to", html`<${Target} of=${`/exchange/${one.alternate}`} />`],
-        one.internal && ["Only other exchanges and dead letters come to it", "yes"],
+        one.internal && ["It gets messages only from other exchanges, and dead letters", "yes"],
       ]} />
-        <div class="bar"><${Publish} to=${to} fields=${[key]} done=${asked.again}><p>It goes into each queue that is bound with a key that matches, or nowhere.</p></${Publish}>
+        <div class="bar"><${Publish} to=${to} fields=${[key]} done=${asked.again}><p>The message goes into each queue whose binding matches the key. If none does, it goes nowhere.</p></${Publish}>
           <${Bind} name=${name} type=${one.type} done=${asked.again} /><${Delete} kind="exchange" name=${name} /></div></section>
       <${Route} name=${name} query=${query} />
       <${Bindings} name=${name} of=${one} query=${query} done=${asked.again} />`}</${Asked}>`;
@@ -81,15 +81,15 @@ function Bindings({ name, of, query, done }) {
     { key: "unbind", title: html`<span class="unseen">Acts</span>`, right: true, cell: (one) => html`<${Unbind} name=${name} of=${one} done=${done} />` },
   ];
   return html`<section class="part" aria-label="Bindings"><h2>Bindings</h2>
-    ${of.bindings_count === 0 && html`<${Empty}>Nothing is bound to it: what is sent to it goes nowhere.</${Empty}>`}
+    ${of.bindings_count === 0 && html`<${Empty}>Nothing is bound to it, so messages sent to it go nowhere.</${Empty}>`}
     ${of.bindings_count > 0 && html`<div class="bar"><${Filter} query=${query} label="Filter by key or queue" /></div>
       <${Table} label="Bindings" columns=${columns} rows=${rows.slice(first, first + ROWS)} keyOf=${(one) => JSON.stringify([one.key, one.queue])} />
       <${Pages} first=${first} size=${ROWS} all=${rows.length} />`}
-    ${of.bindings_count > of.bindings.length && html`<p class="muted">${`These are the first ${count(of.bindings.length)} of ${count(of.bindings_count)}: the broker tells no more of them.`}</p>`}
+    ${of.bindings_count > of.bindings.length && html`<p class="muted">${`These are the first ${count(of.bindings.length)} of ${count(of.bindings_count)}: the broker does not list more.`}</p>`}
   </section>`;
 }
 
-const HINTS = { direct: "The very same key.", topic: "Words between dots; * is one word, # any number.", fanout: "It does not matter: any key matches.", headers: 'Arguments as JSON, such as {"format":"pdf","x-match":"all"}.' };
+const HINTS = { direct: "Exactly the same key.", topic: "Words between dots; * is one word, # any number.", fanout: "The key does not matter: any key matches.", headers: 'Arguments as JSON, such as {"format":"pdf","x-match":"all"}.' };
 const wordOf = (queue) => (queue.startsWith("/") ? queue : `/queue/${queue}`);
 
 function Bind({ name, type, done }) {
@@ -106,7 +106,7 @@ function Bind({ name, type, done }) {
   };
   const said = ({ created }) => (created ? "It is bound." : "It was bound already.");
   return html`<${Act} label="Bind…" title="Bind a queue, a log or an exchange" fields=${fields} make=${make} said=${said} done=${done}>
-    <p>What is sent to this exchange with a key that matches goes into it too, from now on.</p></${Act}>`;
+    <p>From now on, messages that are sent to this exchange with a matching key go there too.</p></${Act}>`;
 }
 
 function Unbind({ name, of: { key, queue }, done }) {
@@ -128,7 +128,7 @@ function Fanout({ name, query }) {
   return html`<h1>Fanout <${Name} of=${name} /></h1>
     <${Asked} of=${asked}>${({ children, outboxes, accepted }) => html`
       <section class="card"><${Facts} rows=${[["Accepted", count(accepted)], ["Children", count(children.length)], ["Outboxes", count(outboxes.length)]]} />
-        <div class="bar"><${Publish} to=${to} done=${asked.again}><p>Each of its children gets a copy.</p></${Publish}><${Delete} kind="fanout" name=${name} /></div></section>
+        <div class="bar"><${Publish} to=${to} done=${asked.again}><p>Each child of the fanout gets a copy.</p></${Publish}><${Delete} kind="fanout" name=${name} /></div></section>
       <section class="part" aria-label="Children"><h2>Children</h2>
         <${Table} label="Children" columns=${columns} rows=${children.slice(first, first + ROWS)} keyOf=${(one) => one} />
         <${Pages} first=${first} size=${ROWS} all=${children.length} /></section>
@@ -146,5 +146,5 @@ function Delete({ kind, name }) {
     return `The ${kind} is deleted.`;
   };
   return html`<${Act} label="Delete…" title=${`Delete this ${kind}`} isDangerous typed=${name} make=${make} said=${said}>
-    <p>${kind === "exchange" ? "Its bindings are deleted with it; the queues stay." : "Its children stay, with what is in them."} The broker refuses this where config.toml declares it.</p></${Act}>`;
+    <p>${kind === "exchange" ? "Its bindings are deleted with it; the queues stay." : "Its children stay, with their messages."} The broker refuses this where config.toml declares it.</p></${Act}>`;
 }

@@ -18,13 +18,13 @@ export default function Exchanges({ query }) {
   const empty = (answer) => (Object.keys(answer[tab]).length ? undefined : html`<${Nothing} tab=${tab} isFiltered=${match || after} />`);
   return html`<h1>Exchanges and fanouts</h1>
     <${Tabs} tabs=${TABS} current=${tab} path=${["exchanges"]} />
-    <div class="bar"><${Filter} query=${query} name="match" label="Names, as a pattern: news.* is one more word, news.# any number" placeholder="Names like news.#" />
+    <div class="bar"><${Filter} query=${query} name="match" label="A pattern of names: news.* is one more word, news.# any number" placeholder="Names like news.#" />
       <span class="grow"></span><${Declare} done=${asked.again} /></div>
     <${Asked} of=${asked} empty=${empty}>${(answer) => html`<${Rows} rows=${byName(answer[tab])} />`}</${Asked}>`;
 }
 
 function Nothing({ tab, isFiltered }) {
-  if (isFiltered) return html`<${Empty}>${`No ${tab} here: none match, or there are no more. `}<${To} path=${["exchanges"]} query=${{ tab: tab === "fanouts" ? tab : "" }}>All ${tab}</${To}></${Empty}>`;
+  if (isFiltered) return html`<${Empty}>${`No ${tab} match, or there are no more. `}<${To} path=${["exchanges"]} query=${{ tab: tab === "fanouts" ? tab : "" }}>All ${tab}</${To}></${Empty}>`;
   return html`<${Empty}>${tab === "fanouts" ? "No fanout yet. A fanout puts a copy of each message into all of its queues and logs." : "No exchange that you may see."}</${Empty}>`;
 }
 
@@ -66,8 +66,8 @@ const said = (kind) => ({ created, warnings = [] }) => [created ? `The ${kind} i
 function DeclareExchange({ done }) {
   const fields = [
     { name: "name", label: "Name", required: true },
-    { name: "type", label: "Type", type: "select", value: "direct", options: [["direct", "direct: the very same key"], ["topic", "topic: keys with * and # for words"], ["fanout", "fanout: any key"], ["headers", "headers: headers of the message"]] },
-    { name: "durable", label: "It survives a restart, and its bindings to persistent queues with it", type: "checkbox", value: true },
+    { name: "type", label: "Type", type: "select", value: "direct", options: [["direct", "direct: exactly the same key"], ["topic", "topic: keys with * and # for words"], ["fanout", "fanout: any key"], ["headers", "headers: headers of the message"]] },
+    { name: "durable", label: "It survives a restart, as do its bindings to persistent queues", type: "checkbox", value: true },
     { name: "auto_delete", label: "Delete it with its last binding", type: "checkbox", value: false },
   ];
   const make = ({ name, ...settings }) => {
@@ -76,14 +76,14 @@ function DeclareExchange({ done }) {
     return { cli: ["declare", "exchange", `/exchange/${name}`, ...options], call: { method: "PUT", path: pathOf("exchanges", name), body: settings } };
   };
   return html`<${Act} label="Declare an exchange…" title="Declare an exchange" fields=${fields} make=${make} said=${said("exchange")} done=${done}>
-    <p>What is sent to /exchange/NAME/KEY goes into each queue that is bound with a key that matches.</p></${Act}>`;
+    <p>A message that is sent to /exchange/NAME/KEY goes into each queue that is bound with a matching key.</p></${Act}>`;
 }
 
 function DeclareFanout({ done }) {
   const fields = [
     { name: "name", label: "Name", required: true },
     { name: "children", label: "Copies go to", type: "textarea", rows: 4, hint: "Queues, one a line; a log as /log/NAME." },
-    { name: "create", label: "Make queues that are not there", type: "checkbox", value: false },
+    { name: "create", label: "Create the queues that do not exist", type: "checkbox", value: false },
   ];
   const make = ({ name, children: text, create }) => {
     const children = text.split("\n").map((one) => one.trim()).filter(Boolean);
@@ -96,5 +96,5 @@ function DeclareFanout({ done }) {
     };
   };
   return html`<${Act} label="Declare a fanout…" title="Declare a fanout" fields=${fields} make=${make} said=${said("fanout")} done=${done}>
-    <p>A message that is sent to it is a copy in each of them, in one transaction.</p></${Act}>`;
+    <p>Each of them gets a copy of every message that is sent to it, in one transaction.</p></${Act}>`;
 }

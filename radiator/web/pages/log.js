@@ -80,7 +80,7 @@ function Consumers({ of }) {
   return html`<section class="part" aria-label="Readers"><h2>Readers</h2>
     ${all.length
       ? html`<${Table} label="Readers" columns=${columns} rows=${all} keyOf=${(one) => `${one.connection} ${one.subscription}`} />`
-      : html`<${Empty}>Nobody reads it now.</${Empty}>`}
+      : html`<${Empty}>No consumer reads it now.</${Empty}>`}
     ${of.readers > all.length && html`<p class="muted">${`The first ${all.length} of ${count(of.readers)}.`}</p>`}</section>`;
 }
 
@@ -108,8 +108,8 @@ function Delete({ name }) {
   const make = () => ({ cli: ["delete", `/log/${name}`], call: { method: "DELETE", path: pathOf("logs", name) } });
   const said = ({ deleted }) => {
     go(["logs"]);
-    return `The log is deleted, and with it ${many(deleted, "record")}.`;
+    return `The log is deleted, with ${many(deleted, "record")}.`;
   };
   return html`<${Act} label="Delete…" title="Delete this log" isDangerous typed=${name} make=${make} said=${said}>
-    <p>The log is deleted for good, with all its records and the positions of its groups. The broker refuses this while somebody reads the log, and where config.toml declares it.</p></${Act}>`;
+    <p>The log is deleted for good, with all its records and the positions of its groups. The broker refuses this while a consumer reads the log, or if config.toml declares it.</p></${Act}>`;
 }

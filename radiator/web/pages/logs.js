@@ -14,11 +14,11 @@ export default function Logs({ query }) {
   const asked = useAsked(withQuery("/v1/logs", { match, after, limit: ROWS }), 3000, true);
   const empty = ({ logs }) => {
     if (Object.keys(logs).length) return undefined;
-    if (match || after) return html`<${Empty}>No log here: none matches, or there are no more. <${To} path=${["logs"]}>All logs</${To}></${Empty}>`;
-    return html`<${Empty}>No log yet. A log keeps what is sent to /log/NAME for a time, and each of its groups has a position of its own in it. Declare one here, or in config.toml.</${Empty}>`;
+    if (match || after) return html`<${Empty}>No log matches, or there are no more. <${To} path=${["logs"]}>All logs</${To}></${Empty}>`;
+    return html`<${Empty}>No log yet. A log keeps what is sent to /log/NAME for a time, and each group that reads it has a position of its own. Declare one here, or in config.toml.</${Empty}>`;
   };
   return html`<h1>Logs</h1>
-    <div class="bar"><${Filter} query=${query} name="match" label="Names, as a pattern: clicks.* is one more word, clicks.# any number" placeholder="Names like clicks.#" />
+    <div class="bar"><${Filter} query=${query} name="match" label="A pattern of names: clicks.* is one more word, clicks.# any number" placeholder="Names like clicks.#" />
       <span class="grow"></span><${Declare} done=${asked.again} /></div>
     <${Asked} of=${asked} empty=${empty}>${({ logs }) => html`<${Rows} rows=${byName(logs)} />`}</${Asked}>`;
 }
@@ -50,8 +50,8 @@ function Declare({ done }) {
   const fields = [
     { name: "name", label: "Name", required: true },
     { name: "partitions", label: "Partitions", type: "number", min: 1, max: 1024, value: "1", hint: "The number never changes. Records with the same key come in order." },
-    { name: "partition_key", label: "Partition key", hint: "Where it stands in a body of JSON, such as /customer/id. Empty: in the header partition-key." },
-    { name: "hours", label: "Keep records for this many hours", type: "number", min: 0, step: "any", value: "168", hint: "0: no record goes by its age." },
+    { name: "partition_key", label: "Partition key", hint: "Where the key is in a JSON body, such as /customer/id. Empty: in the header partition-key." },
+    { name: "hours", label: "Keep records for this many hours", type: "number", min: 0, step: "any", value: "168", hint: "0: no record is deleted for its age." },
     { name: "retention_bytes", label: "Keep at most", placeholder: "10GiB", hint: "Empty: any size." },
     { name: "schema", label: "Avro schema of bodies", type: "textarea", rows: 3, hint: "Empty: any body." },
   ];

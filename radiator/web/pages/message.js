@@ -53,7 +53,7 @@ function Search({ text }) {
 }
 
 function Unasked() {
-  return html`<${Empty}>This page tells what has become of a message: when it was accepted, who had it, whether it came back, and how it ended. Paste its message-id, the trace id or the whole traceparent that it was sent with, or its correlation-id (of a task of Celery: the task's id).</${Empty}>`;
+  return html`<${Empty}>This page says what became of a message: when it was accepted, who had it, whether it came back, and how it ended. Paste its message-id, the trace id or the whole traceparent that it was sent with, or its correlation-id (for a Celery task, the task's id).</${Empty}>`;
 }
 
 // Asked for only once, since the broker searches its whole journal for it.
@@ -64,7 +64,7 @@ function Found({ kind, text, after }) {
   if (!answer && !problem) return html`<p class="muted" role="status">The broker searches its journal…</p>`;
   return html`
     ${problem && problem.code !== "unreachable" && html`<${Trouble} of=${problem} />`}
-    ${problem?.code === "no-journal" && html`<p>Write this into config.toml and restart the broker: it tells of what happens from then on.</p><${Code} label="Into config.toml" text=${JOURNAL_ON} />`}
+    ${problem?.code === "no-journal" && html`<p>Write this into config.toml and restart the broker: the journal has everything that happens from then on.</p><${Code} label="Into config.toml" text=${JOURNAL_ON} />`}
     ${problem?.code !== "no-journal" && html`<${Otherwise} kind=${kind} text=${text} />`}
     ${answer && html`<${Story} of=${answer} kind=${kind} text=${text} after=${after} again=${asked.again} />`}
     <${SameByHand} clis=${[["explain", "--config", "config.toml", ...KINDS[kind].words(text)]]} calls=${[{ method: "GET", path }]} />`;
@@ -84,7 +84,7 @@ function Story({ of, kind, text, after, again }) {
   return html`
     ${of.is_cut && html`<p class="trouble">The story has more messages than the broker shows at once: these are the first.</p>`}
     ${after && html`<p class="muted">${`Events behind number ${count(Number(after))} of the journal. `}<${To} path=${["messages"]} query=${{ [kind]: text }}>From its beginning</${To}></p>`}
-    ${!events.length && html`<${Empty}>The journal has no more events of it.</${Empty}>`}
+    ${!events.length && html`<${Empty}>The journal has no more events of this message.</${Empty}>`}
     ${events.length > 0 && html`
       <section class="card" aria-label="Messages of the story"><h2>${many(rows.filter((one) => one.last).length, "message")}</h2>
         <ul class="lanes">${rows.map((row) => html`<${Lane} key=${row.id} of=${row} isSought=${kind === "id" && row.id === text} hasMore=${of.has_more} />`)}</ul></section>
@@ -93,7 +93,7 @@ function Story({ of, kind, text, after, again }) {
     <div class="bar">
       ${of.has_more && html`<${More} after=${last.seq}>What came next</${More}>`}
       <button onClick=${again}>Look again</button>
-      <span class="muted">The journal may know more by now.</span>
+      <span class="muted">The journal may have more events by now.</span>
     </div>`;
 }
 
@@ -137,7 +137,7 @@ function Lane({ of, isSought, hasMore }) {
     <span><${To} path=${["messages"]} query=${{ id }}><${Name} of=${id} /></${To}>${isSought ? " (this one)" : ""}
       ${how && html` <span class="verdict busy">${seen(HOW[how] ?? how)}</span>`}
       ${first?.queue && html` in <${QueueLink} name=${first.queue} />`}
-      <span class="lane-end">${last ? (hasMore ? "The story goes on below." : html`<${End} of=${last} />`) : first ? "" : "It has no events of its own here."}
+      <span class="lane-end">${last ? (hasMore ? "The story goes on below." : html`<${End} of=${last} />`) : first ? "" : "The journal has no events of this message."}
         ${last && !hasMore && !GONE[last.event] && last.event !== "delayed" && html` <${QueueLink} name=${last.queue} query=${{ message: id }} label="Look at it" />`}</span></span>
   </li>`;
 }
@@ -145,19 +145,19 @@ function Lane({ of, isSought, hasMore }) {
 // ---- where it is, as far as the journal says
 
 const GONE = {
-  expired: () => "It has expired, and is gone.",
-  dropped: () => "It was dropped, and is gone.",
-  purged: () => "It was purged, and is gone.",
-  deleted: () => "It has gone with its queue.",
-  "dead-lettered": () => "It has left, as a dead letter.",
-  moved: () => "It has left: it was moved.",
+  expired: () => "It expired, and is deleted.",
+  dropped: () => "It was dropped, and is deleted.",
+  purged: () => "It was purged, and is deleted.",
+  deleted: () => "It was deleted with its queue.",
+  "dead-lettered": () => "It has left the queue as a dead letter.",
+  moved: () => "It has left the queue: it was moved.",
   "checked-out": (one) => html`It has left: the group <${Name} of=${one.client} /> has it checked out.`,
-  acked: (one) => (one.reason === "handed-over" ? html`It has left: <${Client} of=${one.client} /> has it, and tells of it in a journal of its own.` : "It has left: it was acked."),
+  acked: (one) => (one.reason === "handed-over" ? html`It has left: <${Client} of=${one.client} /> has it, and has a journal of its own.` : "It has left the queue: it was acked."),
 };
 const THERE = {
   delivered: (one) => html`According to the journal, <${Client} of=${one.client} /> has it, and has not acked it.`,
   delayed: (one) => `According to the journal, it is delayed until ${moment(one.number)}.`,
-  "set-aside": () => "According to the journal, it is set aside, for consumers of this node.",
+  "set-aside": () => "According to the journal, it is set aside for consumers of this node.",
 };
 
 function End({ of }) {
@@ -223,13 +223,13 @@ const SENTENCES = {
   accepted,
   "fanout-copy": (one) => html`It is one of ${many(one.number, "copy", "copies")} of the fanout message <${Other} id=${one.other_id} />, sent to <${Address} of=${one.address} />.`,
   delayed: (one) => `Delayed until ${moment(one.number)}.`,
-  due: () => "Its time has come.",
+  due: () => "Its delay has ended.",
   delivered: (one) => html`Delivered to <${Client} of=${one.client} />${one.attempt > 0 && `, redelivery ${count(one.attempt)}`}.`,
   acked: (one) => ACKED[one.reason]?.(one) ?? html`Acked by <${Client} of=${one.client} />.`,
   nacked: (one) => html`${one.reason === "rejected" ? "Rejected (requeue:false)" : "Nacked"} by <${Client} of=${one.client} />.`,
   returned: (one) => RETURNED[one.reason]?.(one) ?? html`Came back from <${Client} of=${one.client} />.`,
   "set-aside": () => "Set aside: no link can carry it to another node; consumers of this node get it.",
-  expired: () => "Expired: its time to live was over, and there is no dead-letter queue.",
+  expired: () => "Expired: its time to live had ended, and there is no dead-letter queue.",
   "dead-lettered": (one) => html`Dead-lettered, since ${WHY_DEAD[one.reason] ?? seen(one.reason)}, into <${Place} of=${one.other_queue} />${one.address && ` by ${seen(one.address)}`}${one.other_id && html` as <${Other} id=${one.other_id} />`}.`,
   dropped: (one) => `Dropped, since ${WHY_DEAD[one.reason] ?? seen(one.reason)}, and ${["unrouted", "cycle"].includes(one.reason) ? "it is no dead letter" : "there is no dead-letter queue"}.`,
   purged: () => "Purged by an operator.",

@@ -43,9 +43,9 @@ function Known({ of, first, again }) {
   const far = nodes.filter((one) => one.hops > 1).sort((one, other) => one.hops - other.hops || (one.name < other.name ? -1 : 1));
   const page = peers.slice(first, first + SHOWN);
   return html`
-    ${node ? html`<${Here} of=${of} again=${again} />` : html`<p>The configuration of this broker has no [node] any more. This is what it still keeps for other nodes.</p>`}
+    ${node ? html`<${Here} of=${of} again=${again} />` : html`<p>The configuration of this broker no longer has a [node]. This is what the broker still keeps for other nodes.</p>`}
     ${peers.length > 0 && html`<${Picture} of=${of} far=${far} />`}
-    ${!peers.length && html`<${Empty}>It has no peers: the configuration names none, and nobody is linked.</${Empty}>`}
+    ${!peers.length && html`<${Empty}>This node has no peers: the configuration names none, and no node is linked.</${Empty}>`}
     ${peers.length > 0 && html`<section class="part"><h2>${many(peers.length, "link")}</h2>
       <${Sentences} of=${page} />
       <${Table} label="Links" columns=${LINKS(again)} rows=${page} keyOf=${(one) => one.name} />
@@ -69,7 +69,7 @@ function Drain({ node, again }) {
   return html`<${Act} label="Drain…" title=${`Drain node ${seen(node)}`} isDangerous typed=${node} done=${again}
     make=${() => ({ cli: ["drain"], call: { method: "POST", path: "/v1/drain", body: {} } })}
     said=${(answer) => `Draining: ${left(answer)}.`}>
-    <p>It hands its messages of queues of scope cluster, and the copies in its outboxes, to the others, and takes in none. Messages of other queues stay on its disk. Clients may still send to it: point them elsewhere first. “Stop draining” takes it back, and so does a restart.</p>
+    <p>This node hands its messages of queues of scope cluster, and the copies in its outboxes, to the other nodes, and takes none from them. Messages of other queues stay on its disk. Clients may still send to it: point them elsewhere first. “Stop draining” ends this, and so does a restart.</p>
   </${Act}>`;
 }
 
@@ -83,7 +83,7 @@ function StopDrain({ node, again }) {
     <${Act} label="Stop draining…" title=${`Stop draining node ${seen(node)}`} done=${again}
       make=${() => ({ cli: ["drain", "--stop"], call: { method: "POST", path: "/v1/drain", body: { stop: true } } })}
       said=${(answer) => `The drain is stopped: ${many(answer.left, "message")} of queues of scope cluster ${answer.left === 1 ? "stays" : "stay"} here.`}>
-      <p>It keeps the messages that it still has, and takes in more again.</p>
+      <p>This node keeps the messages that it still has, and takes messages from other nodes again.</p>
     </${Act}>`;
 }
 
@@ -184,18 +184,18 @@ function Acts({ of, again }) {
   return html`<div class="acts">
     <${Act} label="Release…" title=${`Release what is in doubt with node ${seen(name)}`} isDangerous typed=${name} disabled=${!of.in_doubt} done=${again}
       make=${() => ({ cli: command(["release", "--force"], name), call: call("release", { force: true }) })}
-      said=${(answer) => `${many(answer.released, "message")} that ${answer.released === 1 ? "was" : "were"} in doubt with node ${name} may be given to others now.`}>
-      <p>${`${many(of.in_doubt, "message")} ${of.in_doubt === 1 ? "was" : "were"} offered to it and not confirmed. Only for a node that is gone for good: they are ready again here, and each may be processed twice if it ever had it, or comes back. While it may come back with its store, wait: the link settles it then.`}</p>
+      said=${(answer) => `${many(answer.released, "message")} that ${answer.released === 1 ? "was" : "were"} in doubt with node ${name} may be delivered to others now.`}>
+      <p>${`${many(of.in_doubt, "message")} ${of.in_doubt === 1 ? "was" : "were"} offered to that node and not confirmed. Release them only if the node is gone for good: they are ready again here, and each may be processed twice if the node has had it, or comes back. If it may come back with its store, wait: the link then settles what is in doubt.`}</p>
     </${Act}>
     ${of.copies_kept && html`<${Act} label="Drop…" title=${`Drop the copies for node ${seen(name)}`} isDangerous typed=${name} done=${again}
       make=${() => ({ cli: command(["drop", "--force"], name), call: call("drop", { force: true }) })}
-      said=${(answer) => `${many(answer.dropped, "copy", "copies")} that waited for node ${name} ${answer.dropped === 1 ? "is" : "are"} gone, and none are kept for it until it is linked again.`}>
-      <p>${`${many(of.outbox, "copy", "copies")} of fanouts and topics ${of.outbox === 1 ? "waits" : "wait"} for it. They go, and none are kept until it is linked again, or “Keep” says so: it never gets what is sent meanwhile. Producers that wait for its outbox go on.`}</p>
+      said=${(answer) => `${many(answer.dropped, "copy", "copies")} that waited for node ${name} ${answer.dropped === 1 ? "is" : "are"} deleted, and none are kept for it until it is linked again.`}>
+      <p>${`${many(of.outbox, "copy", "copies")} of fanouts and topics ${of.outbox === 1 ? "waits" : "wait"} for that node. They are deleted, and none are kept until it is linked again, or until “Keep”: it never gets what is sent meanwhile. Producers that wait for its outbox go on.`}</p>
     </${Act}>`}
     ${!of.copies_kept && html`<${Act} label="Keep…" title=${`Keep copies for node ${seen(name)} again`} done=${again}
       make=${() => ({ cli: command(["keep"], name), call: call("keep", {}) })}
       said=${(answer) => `Copies are kept for node ${name} ${answer.changed ? "again from now on" : "as they were already"}.`}>
-      <p>From now on they wait for it in its outbox. What was dropped meanwhile does not come back.</p>
+      <p>From now on copies wait in its outbox again. What was dropped meanwhile does not come back.</p>
     </${Act}>`}
   </div>`;
 }

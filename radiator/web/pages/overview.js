@@ -78,7 +78,7 @@ function Items({ of }) {
 const SNIPPETS = [["python", "Python"], ["curl", "curl"], ["browser", "Browser"]];
 const NOTES = {
   python: "Run it with the Python that has the client: .venv/bin/python of the checkout.",
-  curl: "The second line takes the message for 30 seconds. Its lease says so; POST /v1/settle acks it. Unless that is done, the message comes back.",
+  curl: "The second line receives the message under a lease of 30 seconds. POST /v1/settle acks it; otherwise the message comes back after that time.",
   browser: "Paste it into the developer tools of this page, or into a module of a site that origins in [http] lists.",
 };
 

@@ -22,7 +22,7 @@ function Transactions({ query }) {
 }
 
 function NonePrepared() {
-  return html`<${Empty}>No transaction is prepared. A program that has said COMMIT with a <code>prepare</code> name, as a sink of Spark does for each task, would have its messages here until it commits, aborts, or <code>prepared_max_s</code> are over.</${Empty}>`;
+  return html`<${Empty}>No transaction is prepared. When a program sends COMMIT with a <code>prepare</code> name, as a Spark sink does for each task, its messages are here until it commits or aborts, or <code>prepared_max_s</code> have passed.</${Empty}>`;
 }
 
 function Listed({ of, query, again }) {
@@ -61,9 +61,9 @@ function Commit({ of, again }) {
     const cli = ["prepared", `--commit=${of.name}`, `--app=${app}`, `--version=${version}`];
     return { cli, call: { method: "POST", path: "/v1/prepared/commit", body: { prepared: [of.name], app, version: Number(version) } } };
   };
-  const said = (answer) => (answer.committed ? `Committed: ${many(answer.messages, "message")} will be in their destinations.` : "That version, or a higher one, had been committed before: what was prepared here is discarded, and none of it is sent.");
+  const said = (answer) => (answer.committed ? `Committed: ${many(answer.messages, "message")} will be in their destinations.` : "That version, or a higher one, was committed before: what was prepared here is discarded, and none of it is sent.");
   return html`<${Act} label="Commit…" title="Commit a prepared transaction" fields=${APP} typed=${seen(of.name)} make=${make} said=${said} done=${again}>
-    <p>${`What is prepared here, ${many(of.messages, "message")}, will be in its destinations, each message once. The program that has prepared it does that by itself, with the other parts of its batch: by hand this part is seen alone. The version is used up then: a later commit of it by the program does nothing but discard what it names.`}</p>
+    <p>${`This puts what is prepared here, ${many(of.messages, "message")}, into the destinations, each message once. The program that prepared it normally does so, together with the other parts of its batch; by hand, this part appears alone. The version is then used up: a later commit of it by the program only discards what it names.`}</p>
   </${Act}>`;
 }
 
@@ -77,8 +77,8 @@ function Abort({ of, again }) {
 
 function AbortAll({ text, again }) {
   const fields = [
-    { name: "prefix", label: "All whose names begin with", value: text, required: true, hint: "spark- are those of sinks of Spark: only while no batch is running." },
-    { name: "refuse", label: "Refuse new ones under such names for this many seconds", type: "number", min: 0, max: 3600, value: "0" },
+    { name: "prefix", label: "All whose names begin with", value: text, required: true, hint: "spark- are those of Spark sinks: abort them only while no batch is running." },
+    { name: "refuse", label: "Refuse new transactions with such names for this many seconds", type: "number", min: 0, max: 3600, value: "0" },
   ];
   const make = ({ prefix, refuse: refuse_s }) => {
     if (!prefix) refuse("Say how the names begin.");
@@ -86,9 +86,9 @@ function AbortAll({ text, again }) {
     const call = { method: "POST", path: "/v1/prepared/abort", body: { prefix, refuse_s: Number(refuse_s) } };
     return { cli: ["prepared", `--abort-all=${prefix}`, ...(Number(refuse_s) ? [`--refuse-s=${refuse_s}`] : [])], call };
   };
-  return html`<${Act} label="Abort many…" title="Abort all whose names begin alike" isDangerous typed="abort" fields=${fields} make=${make} done=${again}
+  return html`<${Act} label="Abort many…" title="Abort all whose names begin with a text" isDangerous typed="abort" fields=${fields} make=${make} done=${again}
     said=${(answer) => `${many(answer.aborted, "transaction")} aborted: nothing of ${answer.aborted === 1 ? "it" : "them"} was sent.`}>
-    <p>What is committed stays. Of the others nothing is ever sent.</p>
+    <p>What is committed stays. Nothing of the others is ever sent.</p>
   </${Act}>`;
 }
 
@@ -114,7 +114,7 @@ function CheckedOut({ after }) {
   return html`<section class="part">
     <h2>Checked out</h2>
     <${Asked} of=${found}>${() => html`
-      ${found.rows.length ? html`<${Checkouts} of=${found} />` : html`<${Empty}>No group has messages checked out of a queue. A query of Spark that reads one with <code>mode=checkout</code> would have its here, until its batch is done.</${Empty}>`}
+      ${found.rows.length ? html`<${Checkouts} of=${found} />` : html`<${Empty}>No group has messages checked out of a queue. A Spark query that reads a queue with <code>mode=checkout</code> would have its messages here until its batch is done.</${Empty}>`}
       ${found.next && html`<${More} name="checkout" after=${found.next} />`}`}</${Asked}></section>`;
 }
 
@@ -135,6 +135,6 @@ function Release({ of, again }) {
   return html`<${Act} label="Release…" title="Release what a group has checked out" isDangerous typed=${seen(of.group)} done=${again}
     make=${() => ({ cli: ["release", "--", address, of.group], call: { method: "POST", path: "/v1/admin", body: { do: "checkout-release", queue: address, group: of.group } } })}
     said=${(answer) => `${many(answer.released, "message")} of the group ${of.group} went back to ${of.queue}; the group has ended.`}>
-    <p>${`Its ${many(of.records, "message")} go back to the end of the queue, each once, and the group ends. For a group that is gone for good: what it has read and not acked is processed again. Refused while somebody reads them.`}</p>
+    <p>${`Its ${many(of.records, "message")} go back to the end of the queue, each once, and the group ends. Do this only for a group that is gone for good: what it has read and not acked is processed again. The broker refuses it while a consumer reads them.`}</p>
   </${Act}>`;
 }

@@ -20,7 +20,7 @@ export function declareQueue(done) {
       { name: "persistent", label: "On the disk", type: "checkbox", value: true, hint: "Otherwise its messages are in memory, and gone after a restart." },
       { name: "max_messages", label: "At most this many messages", type: "number", min: 1, placeholder: "no bound" },
       { name: "overflow", label: "What a SEND does when it is full", type: "select", options: OVERFLOWS, value: "block" },
-      { name: "dead_letter", label: "Dead letters go to the queue", hint: "It is made if it is not there. Without one a message comes back without bound, and one that is rejected or expires is dropped." },
+      { name: "dead_letter", label: "Dead letters go to the queue", hint: "It is created if it does not exist. Without one, a message is redelivered without bound, and a message that is rejected or expires is dropped." },
       { name: "max_redeliveries", label: "Dead letter after this many redeliveries", type: "number", min: 0, placeholder: "16" },
       { name: "ack_timeout_s", label: "A consumer must ack within this many seconds", placeholder: "no bound", type: "number", min: 1 },
     ],
@@ -36,7 +36,7 @@ export function declareQueue(done) {
       return { cli: values.dead_letter ? [...cli, "--create"] : cli, call: { method: "PUT", path: pathOf("queues", name), body } };
     },
     said: (answer) => ["The queue exists, as declared.", ...(answer.warnings ?? [])].join(" "),
-    children: html`<p>It survives a restart. config.toml could declare the same, and has more settings.</p>`,
+    children: html`<p>The queue survives a restart. config.toml can declare it too, with more settings.</p>`,
   };
 }
 
@@ -67,7 +67,7 @@ function headersOf(text) {
   const found = [];
   for (const line of text.split("\n").filter((one) => one.trim())) {
     const at = line.indexOf(":");
-    if (at < 1) refuse(`The line “${line}” is no header: write name: value.`);
+    if (at < 1) refuse(`The line “${line}” is not a header: write name: value.`);
     found.push([line.slice(0, at).trim(), line.slice(at + 1).trim()]);
   }
   return Object.fromEntries(found);
@@ -82,7 +82,7 @@ export function purge(name, done) {
     done,
     make: () => ({ cli: ["purge", queueWord(name)], call: { method: "POST", path: pathOf("queues", name, "purge"), body: {} } }),
     said: (answer) => `${many(answer.purged, "message")} removed.`,
-    children: html`<p>All messages are removed for good, except those that consumers have and have not acked.</p>`,
+    children: html`<p>All messages are deleted for good, except those that are unacked.</p>`,
   };
 }
 
@@ -94,10 +94,10 @@ export function move(name, done) {
     fields: [
       { name: "to", label: "To the queue", required: true },
       { name: "count", label: "At most", type: "number", min: 1, hint: "Without a number: all that are ready now." },
-      { name: "create", label: "Make that queue if it is not there", type: "checkbox", value: false },
+      { name: "create", label: "Create that queue if it does not exist", type: "checkbox", value: false },
     ],
     make: ({ to, count, create }) => {
-      if (!to) refuse("Name the queue that they go to.");
+      if (!to) refuse("Name the queue that they move to.");
       const body = { to, create, ...(count ? { count: Number(count) } : {}) };
       const cli = ["move", queueWord(name), queueWord(to), ...(count ? ["--count", count] : []), ...(create ? ["--create"] : [])];
       return { cli, call: { method: "POST", path: pathOf("queues", name, "move"), body } };
@@ -114,13 +114,13 @@ export function remove(name, done) {
     isDangerous: true,
     typed: name,
     done,
-    fields: [{ name: "used", label: "Also while it has consumers", type: "checkbox", value: false }],
+    fields: [{ name: "used", label: "Even if it has consumers", type: "checkbox", value: false }],
     make: ({ used }) => ({
       cli: ["delete", "queue", queueWord(name), ...(used ? ["--used"] : [])],
       call: { method: "DELETE", path: `${pathOf("queues", name)}${used ? "?if_unused=false" : ""}` },
     }),
     said: (answer) => `The queue is deleted, with ${many(answer.deleted, "message")}.`,
-    children: html`<p>It is deleted with all its messages, for good. What config.toml declares is refused.</p>`,
+    children: html`<p>The queue is deleted for good, with all its messages. The broker refuses this for a queue that config.toml declares.</p>`,
   };
 }
 
@@ -136,6 +136,6 @@ export function sendBack(name, ids, done) {
       call: { method: "POST", path: pathOf("queues", name, "return"), body: isAll ? {} : { message_ids: ids } },
     }),
     said: (answer) => answer.sentence ?? `${many(answer.returned, "message")} went back; ${answer.stayed} stayed.`,
-    children: html`<p>Each message goes back to the queue that it comes from, and its redeliveries are counted from 0 again. If that queue is gone or full, the message stays here.</p>`,
+    children: html`<p>Each message goes back to the queue that it came from, and its redeliveries are counted from 0 again. If that queue is gone or full, the message stays here.</p>`,
   };
 }

@@ -64,7 +64,7 @@ function Why({ of, name }) {
       of.damaged > 0 && ["Damaged", html`<b class="trouble">${many(of.damaged, "message")} cannot be read</b>`],
       ["Kept", of.persistent ? "on the disk" : "in memory"],
       answer?.exclusive_to && ["Exclusive to", html`<${To} path=${["connections", String(answer.exclusive_to)]}>connection ${answer.exclusive_to}</${To}>, and ends with it`],
-      answer?.settings.auto_delete && ["Auto-delete", "it ends with its last consumer"],
+      answer?.settings.auto_delete && ["Auto-delete", "it is deleted with its last consumer"],
       answer?.settings.max_priority && ["Priorities", `0 to ${answer.settings.max_priority}`],
       answer?.settings.single_active_consumer && ["Single active consumer", active ? html`<${Name} of=${active.subscription} /> of <${To} path=${["connections", String(active.connection)]}>connection ${active.connection}</${To}>` : "nobody for now"],
     ]} />
@@ -166,7 +166,7 @@ function Message({ of, queue, isChosen, choose, done, isOpenFirst = false }) {
 }
 
 function glimpse(message) {
-  if (message.body === null) return `${many(message.body_bytes, "byte")} that are no text`;
+  if (message.body === null) return `${many(message.body_bytes, "byte")} that are not text`;
   return seen(message.body.slice(0, 200)) + (message.body.length > 200 ? " …" : "");
 }
 
@@ -227,7 +227,7 @@ function extend(name, row, done) {
       call: { method: "POST", path: pathOf("queues", name, "unacked", "extend"), body: { message_id: row.message_id, seconds: Number(seconds) } },
     }),
     said: (answer) => `It may be unacked until ${moment(answer.due_ms)}.`,
-    children: html`<p>The message <code>${row.message_id}</code> comes back, and counts as redelivered, when its time is over.</p>`,
+    children: html`<p>The message <code>${row.message_id}</code> comes back, and counts as redelivered, when its time has passed.</p>`,
   };
 }
 

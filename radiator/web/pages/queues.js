@@ -44,7 +44,7 @@ export default function Queues({ query }) {
     <h1>Queues</h1>
     <div class="bar">
       <${Filter} query=${query} label="Filter by a part of the name" placeholder="Part of the name" />
-      <label><input type="checkbox" checked=${filter === "needs"} onChange=${(event) => replaceQuery({ filter: event.target.checked ? "needs" : "", first: "" })} /> only what needs you</label>
+      <label><input type="checkbox" checked=${filter === "needs"} onChange=${(event) => replaceQuery({ filter: event.target.checked ? "needs" : "", first: "" })} /> only those that need you</label>
       <span class="grow"></span>
       <${Act} ...${declareQueue(done)} />
     </div>
@@ -56,10 +56,10 @@ export default function Queues({ query }) {
 }
 
 function None({ of, query }) {
-  if (query.get("first")) return html`<${Empty}>This page is beyond the last queue. <${To} path=${["queues"]}>To the first ones</${To}></${Empty}>`;
+  if (query.get("first")) return html`<${Empty}>This page is past the last queue. <${To} path=${["queues"]}>To the first queues</${To}></${Empty}>`;
   if (query.get("filter") && !query.get("text")) return html`<p class="well">No queue needs you.</p>`;
-  if (of.all) return html`<${Empty}>No name of the ${many(of.all, "queue")} contains that.</${Empty}>`;
-  return html`<${Empty}>There is no queue yet. A SEND to /queue/NAME makes one where [create] allows it; so does Declare. <${To} path=${[]}>The overview</${To}> has a first message to send.</${Empty}>`;
+  if (of.all) return html`<${Empty}>None of the ${many(of.all, "queue")} has a name that contains that.</${Empty}>`;
+  return html`<${Empty}>There is no queue yet. A SEND to /queue/NAME creates one if [create] allows it; so does Declare. <${To} path=${[]}>The overview</${To}> has a first message to send.</${Empty}>`;
 }
 
 // ---- for many at once
@@ -75,19 +75,19 @@ function Chosen({ names, done, clear }) {
     <${Act} label="Purge…" title=${`Purge ${typed}`} isDangerous typed=${typed} done=${done}
       make=${forEach((name) => ["purge", queueWord(name)], (name) => ({ method: "POST", path: pathOf("queues", name, "purge"), body: {} }))}
       said=${(answers) => `${many(sum(answers, "purged"), "message")} removed from ${many(answers.length, "queue")}.`}>
-      <p>All messages are removed for good, except those that consumers have and have not acked.</p>${list}</${Act}>
+      <p>All messages are deleted for good, except those that are unacked.</p>${list}</${Act}>
     <${Act} label="Move…" title=${`Move the messages of ${typed}`} typed=${typed} done=${done}
       fields=${[{ name: "to", label: "To the queue", required: true, hint: "The queue must exist." }]}
       make=${({ to }) => {
-        if (!to) refuse("Name the queue that they go to.");
+        if (!to) refuse("Name the queue that they move to.");
         return forEach((name) => ["move", queueWord(name), queueWord(to)], (name) => ({ method: "POST", path: pathOf("queues", name, "move"), body: { to, create: false } }))();
       }}
       said=${(answers) => `${many(sum(answers, "moved"), "message")} moved.`}>
-      <p>All messages that are ready go to another queue, oldest first, and each is always in exactly one of the two.</p>${list}</${Act}>
+      <p>All ready messages move to another queue, the oldest first, and each is always in exactly one of the two.</p>${list}</${Act}>
     <${Act} label="Delete…" title=${`Delete ${typed}`} isDangerous typed=${typed} done=${done}
       make=${forEach((name) => ["delete", "queue", queueWord(name)], (name) => ({ method: "DELETE", path: pathOf("queues", name) }))}
       said=${(answers) => `${many(answers.length, "queue")} deleted with ${many(sum(answers, "deleted"), "message")}.`}>
-      <p>They are deleted with all their messages, for good. One that has consumers, or that config.toml declares, is refused.</p>${list}</${Act}>
+      <p>They are deleted for good, with all their messages. The broker refuses this for a queue that has consumers, or that config.toml declares.</p>${list}</${Act}>
     <button class="plain" onClick=${clear}>Choose none</button>
   </div>`;
 }

@@ -28,7 +28,7 @@ export default function Users({ query }) {
     <h1>Users</h1>
     <${May} query=${query} />
     <h2>In use</h2>
-    <${Asked} of=${asked} empty=${(answer) => (Object.keys(answer.users).length ? undefined : html`<${Empty}>No user has anything in use. Without a [user."NAME"] in config.toml everybody who reaches the broker may do everything; docs/SECURITY.md says how to have users.</${Empty}>`)}>${(answer) => html`
+    <${Asked} of=${asked} empty=${(answer) => (Object.keys(answer.users).length ? undefined : html`<${Empty}>No user has anything in use. Without a [user."NAME"] in config.toml, everybody who can reach the broker may do everything; docs/SECURITY.md says how to have users.</${Empty}>`)}>${(answer) => html`
       <${Table} label="Users" columns=${columns} rows=${byName(answer.users)} keyOf=${([name]) => name} />
       ${Object.keys(answer.users).length === PAGE && html`<${More} after=${byName(answer.users).at(-1)[0]} />`}`}</${Asked}>`;
 }

@@ -72,7 +72,7 @@ function Celery({ query }) {
     <${Asked} of=${boxes}>${() => html`<${CeleryWorkers} of=${people} all=${workers.length} />`}</${Asked}>
     <section class="part"><h2>Queues of tasks</h2>
       <div class="bar"><${Filter} query=${query} name="exchange" label="Exchange of tasks" placeholder="Exchange: celery" /><span class="muted">Celery binds its queues to the exchange <b><${Name} of=${exchange} /></b>.</span></div>
-      <${Asked} of=${there}>${() => !isThere && html`<${Empty}>There is no exchange of that name: no worker and no program of Celery has declared its queues yet. <code>broker_url = "radiator://HOST:61613"</code> and <code>import radiator.kombu</code> do; then they would be here.</${Empty}>`}</${Asked}>
+      <${Asked} of=${there}>${() => !isThere && html`<${Empty}>There is no exchange of that name: no worker and no program of Celery has declared its queues yet. <code>broker_url = "radiator://HOST:61613"</code> and <code>import radiator.kombu</code> do; then they are shown here.</${Empty}>`}</${Asked}>
       ${isThere && tasks.problem && tasks.problem.code !== "unreachable" && html`<${Trouble} of=${tasks.problem} />`}
       ${tasks.answer && !queues.length && html`<${Empty}>No queue is bound to it.</${Empty}>`}
       ${shownQueues.length > 0 && html`<${Table} label="Queues of tasks" columns=${taskColumns(people)} rows=${looked} keyOf=${(one) => one.name} />`}
@@ -84,8 +84,8 @@ function Celery({ query }) {
         ["Mailboxes of workers", boxes.answer && html`<${To} path=${["queues"]} query=${{ text: "pidbox" }}>${many(workers.length, "queue")}</${To}>`],
         ["Who awaits answers to inspect and control", boxes.answer && many(replies.length, "mailbox", "mailboxes")],
       ]} />
-      <p class="muted">Results by <code>rpc://</code> come to queues that are called by a UUID, one for each program that waits for results.</p></section>
-    <p class="muted">What the broker cannot know: which tasks of a worker run and which only wait there (prefetch), what a task is called, and whether it has failed. Without <code>acks_late</code> a task is acked as it begins: then it is in no number here while it runs. <code>celery inspect active</code> asks the workers. A single task is found by its id, which is its correlation-id: <${To} path=${["messages"]}>Find a message</${To}>.</p>`;
+      <p class="muted">Results by <code>rpc://</code> come to queues named by a UUID, one for each program that waits for results.</p></section>
+    <p class="muted">What the broker cannot know: which tasks of a worker run and which only wait there (prefetch), the name of a task, and whether it has failed. Without <code>acks_late</code> a task is acked when it begins, so no number here counts it while it runs. <code>celery inspect active</code> asks the workers. A single task is found by its id, which is its correlation-id: <${To} path=${["messages"]}>Find a message</${To}>.</p>`;
 }
 
 // Queues that are called WORKER.APP.pidbox, of the control exchange APP.pidbox; and UUID.reply.APP.pidbox of programs.
@@ -121,7 +121,7 @@ function CeleryWorkers({ of, all }) {
     { key: "control", title: "Control", wide: true, cell: (one) => html`<${QueueLink} name=${one.box} />` },
   ];
   return html`<section class="part"><h2>${all ? many(all, "worker") : "Workers"}</h2>
-    ${!all && html`<${Empty}>No worker of Celery has remote control here. One that is started with <code>broker_url = "radiator://HOST:61613"</code> would be here by its name, unless it has <code>worker_enable_remote_control = False</code>.</${Empty}>`}
+    ${!all && html`<${Empty}>No worker of Celery has remote control here. A worker that is started with <code>broker_url = "radiator://HOST:61613"</code> would be here under its name, unless it has <code>worker_enable_remote_control = False</code>.</${Empty}>`}
     ${all > 0 && html`<${Table} label="Workers" columns=${columns} rows=${of} keyOf=${(one) => one.box} />`}
     ${all > of.length && html`<p class="muted">${`The first ${of.length} of ${count(all)}.`}</p>`}</section>`;
 }
@@ -149,7 +149,7 @@ function Spark({ query }) {
     <${SparkCheckouts} after=${query.get("checkout")} />
     <${SparkPrepared} />
     <${Version} app=${query.get("app") ?? ""} />
-    <p class="muted">What the broker cannot know: how far a query has come in a log, which stands in the query’s checkpoint alone (its progress says so, in <code>latestOffset</code>); and whether a query runs that has nothing checked out, prepared or open just now. A reader is seen only while a batch reads.</p>`;
+    <p class="muted">What the broker cannot know: how far a query has read in a log, which only the query’s checkpoint has (its progress says it, in <code>latestOffset</code>); and whether a query runs that has nothing checked out, prepared or open just now. A reader is seen only while a batch reads.</p>`;
 }
 
 function Groups({ after }) {
@@ -168,7 +168,7 @@ function Groups({ after }) {
   return html`<section class="part"><h2>Logs and groups</h2>
     <${Asked} of=${asked}>${({ logs }) => {
       const names = Object.keys(logs).sort(); // JavaScript puts names that are numbers first
-      if (!names.length) return html`<${Empty}>${after ? "No log comes after that." : html`There is no log. <code>radiator declare log clicks --partitions 2</code> makes one, and a query of Spark reads it with <code>subscribe="clicks"</code>.`}</${Empty}>`;
+      if (!names.length) return html`<${Empty}>${after ? "There are no more logs." : html`There is no log. <code>radiator declare log clicks --partitions 2</code> makes one, and a query of Spark reads it with <code>subscribe="clicks"</code>.`}</${Empty}>`;
       const rows = rowsOf(logs);
       const last = names[names.length - 1];
       return html`<${Table} label="Logs and groups" columns=${columns} rows=${rows.slice(0, 2 * LOGS_SHOWN)} keyOf=${(one) => JSON.stringify([one.name, one.group])} />
@@ -181,7 +181,7 @@ function SparkCheckouts({ after }) {
   const found = useCheckouts(after, 3000);
   return html`<section class="part"><h2>Checked out of queues</h2>
     <${Asked} of=${found}>${() => html`
-      ${found.rows.length ? html`<${Checkouts} of=${found} />` : html`<${Empty}>No group has messages of a queue. A query with <code>mode="checkout"</code> would be here by its group.</${Empty}>`}
+      ${found.rows.length ? html`<${Checkouts} of=${found} />` : html`<${Empty}>No group has messages of a queue. A query with <code>mode="checkout"</code> would be here under its group.</${Empty}>`}
       ${found.next && html`<${More} name="checkout" after=${found.next} />`}`}</${Asked}></section>`;
 }
 
@@ -191,9 +191,9 @@ function SparkPrepared() {
   return html`<section class="card" aria-label="Prepared by sinks"><h2>Prepared by sinks</h2>
     <${Asked} of=${asked}>${({ prepared }) => {
       const own = prepared.filter((one) => one.name.startsWith("spark-"));
-      if (!own.length) return html`<${Empty}>No sink of Spark has anything prepared. Each task of a batch keeps its rows so (<code>delivery="exactlyOnce"</code>), until the driver commits them all.</${Empty}>`;
+      if (!own.length) return html`<${Empty}>No sink of Spark has anything prepared. Each task of a batch keeps its rows here (<code>delivery="exactlyOnce"</code>) until the driver commits them all.</${Empty}>`;
       return html`<${Facts} rows=${[["Transactions", html`<${To} path=${["prepared"]} query=${{ text: "spark-" }}>${count(own.length)}</${To}>`], ["Messages", count(sum(own, "messages"))], ["Size", bytes(sum(own, "bytes"))], ["Oldest", duration(Math.max(...own.map((one) => one.age_ms)))]]} />
-        <p class="muted">That is normal while a batch runs. What is older than any running batch was left by one that failed: it is aborted after <code>prepared_max_s</code>.</p>`;
+        <p class="muted">That is normal while a batch runs. A transaction older than any running batch was left by a batch that failed: it is aborted after <code>prepared_max_s</code>.</p>`;
     }}</${Asked}></section>`;
 }
 
@@ -209,7 +209,7 @@ function Version({ app }) {
   return html`<section class="card" aria-label="Versions of apps"><h2>The last version of an app</h2>
     <form class="bar" onSubmit=${find}>
       <input aria-label="App" placeholder="App" value=${typed} maxlength="255" onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck=${false} /><button>Show</button></form>
-    ${app && html`<${Asked} of=${asked}>${({ version }) => html`<p>${version === null ? "No version is committed for the app " : `Version ${count(version)} is the last that was committed for the app `}<b><${Name} of=${app} /></b>.</p>`}</${Asked}>`}
+    ${app && html`<${Asked} of=${asked}>${({ version }) => html`<p>${version === null ? "No version was committed for the app " : `Version ${count(version)} is the last that was committed for the app `}<b><${Name} of=${app} /></b>.</p>`}</${Asked}>`}
     <p class="muted">A sink’s app is <code>txnAppId</code>, or <code>spark-</code> and the query’s id, with the digest of its destination behind a space. For the app counts, and its destination, this says it:</p>
     <${Code} label="The name of a sink’s app" text=${LEDGER} /></section>`;
 }
