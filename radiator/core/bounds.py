@@ -156,14 +156,14 @@ def _outboxes(looked: Looked) -> Used:
 
 BOUNDS: tuple[BoundKind, ...] = (
     _server("max_connections", CONNECTIONS, "One more client is refused with ERROR (`connections`)."),
-    _server("max_half_open", CONNECTIONS, "One more comes in, and another that has not sent CONNECT yet is closed."),
+    _server("max_half_open", CONNECTIONS, "One more is accepted, and another that has not sent CONNECT yet is closed."),
     _server(
         "max_half_open_per_address",
         CONNECTIONS,
-        "One more comes in, and another of the same network that has not sent CONNECT yet is closed.",
+        "One more is accepted, and another of the same network that has not sent CONNECT yet is closed.",
     ),
     _server("operators_connections", CONNECTIONS, "One more at radiator.sock is refused with ERROR (`connections`)."),
-    _server("link_sockets", CONNECTIONS, "One more is closed, or one that has not proved yet which node it is."),
+    _server("link_sockets", CONNECTIONS, "The new one is closed, or another that has not proved yet which node it is."),
     _server("login_checks", "checks", "One more login is refused (`connections`); later ones succeed."),
     _server(
         "browser_sessions",
@@ -176,7 +176,7 @@ BOUNDS: tuple[BoundKind, ...] = (
     BoundKind(
         "max_memory_bytes",
         BYTES,
-        "Past 80 % SENDs of large holders wait; past all of it the largest holder is closed.",
+        "Above 80 %, SENDs of large holders wait; above 100 %, the largest holder is closed.",
         lambda looked: looked.port.limits.max_memory_bytes,
         lambda looked: looked.port.memory.bytes,
     ),
@@ -190,14 +190,14 @@ BOUNDS: tuple[BoundKind, ...] = (
     BoundKind(
         "windows_bytes",
         BYTES,
-        "Of each queue on the disk whose consumer has room, one message at a time is read back.",
+        "For each queue on the disk whose consumer has room, one message at a time is read back.",
         lambda looked: looked.port.destinations.windows.size_max,
         lambda looked: looked.port.destinations.windows.size,
     ),
     BoundKind(
         "out_bytes",
         BYTES,
-        "What is unacked of queues on the disk stays on the disk alone.",
+        "Unacked messages of queues on the disk are kept on the disk only.",
         lambda looked: looked.port.destinations.windows.out_max,
         lambda looked: looked.port.destinations.windows.out,
     ),
@@ -226,7 +226,7 @@ BOUNDS: tuple[BoundKind, ...] = (
         "max_positions",
         POSITIONS_MAX,
         "positions",
-        "A group of a log that would be new is refused (`too-many-destinations`).",
+        "A new group of a log is refused (`too-many-destinations`).",
         lambda looked: looked.port.destinations.readers.positions,
     ),
     _fixed(
@@ -268,7 +268,7 @@ BOUNDS: tuple[BoundKind, ...] = (
         "apps",
         APPS_MAX,
         "apps",
-        "A commit with a producer-id that is new is refused (`too-many-transactions`).",
+        "A commit with a new producer-id is refused (`too-many-transactions`).",
         lambda looked: len(looked.port.prepared.apps),
     ),
     BoundKind(
@@ -289,7 +289,7 @@ BOUNDS: tuple[BoundKind, ...] = (
         "registrations",
         REGISTRATIONS_MAX,
         "consumers",
-        "One more that registers without being subscribed is refused (`too-many-registrations`).",
+        "One more consumer that registers without a subscription is refused (`too-many-registrations`).",
         lambda looked: looked.port.registrations.away_count,
     ),
     _fixed(
@@ -313,7 +313,7 @@ BOUNDS: tuple[BoundKind, ...] = (
         "A configuration with more is refused.",
         lambda looked: len(looked.port.authorization.users),
     ),
-    _fixed("nodes", NODES_MAX, "nodes", "One more node is turned away (`unknown-node`).", _nodes),
+    _fixed("nodes", NODES_MAX, "nodes", "One more node is refused (`unknown-node`).", _nodes),
     BoundKind(
         "peer_outbox_max_bytes",
         BYTES,
@@ -345,7 +345,7 @@ BOUNDS: tuple[BoundKind, ...] = (
     BoundKind(
         "disk_free_min",
         BYTES,
-        "Where less is free for messages, SENDs to persistent queues and logs wait: `disk-tight`.",
+        "If less is free for messages, SENDs to persistent queues and logs wait: `disk-tight`.",
         lambda looked: looked.disk["disk_free_min"],
         lambda looked: looked.disk["disk_room_bytes"],
         is_least=True,

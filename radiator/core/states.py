@@ -33,10 +33,10 @@ class Event(Enum):
     DELIVER = "handed to a consumer"
     ACK = "acked by the consumer"
     WRITTEN = "an ack:auto message was given to the operating system"
-    NACK = "given back by the consumer"
+    NACK = "returned by the consumer"
     LOST = "its connection ended"
     OVERDUE = "not acked within ack_timeout_s, or within its lease"
-    UNUSED = "its lease was ended by the broker, and counts as no delivery"
+    UNUSED = "its lease was ended by the broker, and does not count as a delivery"
     DELAY = "returned, and kept for a while"
     DUE = "its time has come"
     GIVE_UP = "returned, and on its way to the dead-letter queue, or dropped"
@@ -102,15 +102,15 @@ AFTER_A_CRASH: dict[State, tuple[frozenset[State], str]] = {
     S.UNACKED: (frozenset({S.READY}), "being unacked is never written: at least once"),
     S.IN_DOUBT: (
         frozenset({S.READY, S.IN_DOUBT}),
-        "it is said to the other node only when the doubt is on the disk; the link, when it is back, settles it",
+        "it is sent to the other node only when the doubt is on the disk; the link settles it once it is back",
     ),
     S.REMOVING: (
         frozenset({S.READY, S.DELAYED, S.GONE}),
-        "what it was, until the receipt of its ACK may leave; a dead letter is in exactly one of the two queues",
+        "as before, until the receipt of its ACK may leave; a dead letter is in exactly one of the two queues",
     ),
     S.DELAYED: (
         frozenset({S.DELAYED, S.READY, S.GONE}),
-        "DELAYED once that is on the disk; until then what it was, and the receipt of its SEND or NACK has not left",
+        "DELAYED once that is on the disk; until then as before, and the receipt of its SEND or NACK has not left",
     ),
     S.DUE: (frozenset({S.DELAYED, S.READY}), "it is in exactly one of the two places"),
     S.GONE: (frozenset({S.GONE}), "its removal is on the disk"),

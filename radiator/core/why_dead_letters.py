@@ -35,4 +35,6 @@ def _of_dropped(asked: Queue) -> str:
     if most is None:
         return ""
     dropped = f"{count_text(asked.ledger.dropped, 'message')} dropped so far"
-    return f"It drops what comes back more than {count_text(most, 'time')} (drop_after_redeliveries); {dropped}."
+    return (
+        f"It drops messages that come back more than {count_text(most, 'time')} (drop_after_redeliveries); {dropped}."
+    )

@@ -19,7 +19,7 @@ def of_keys(asked: Queue, ready: str, hot: Hot) -> tuple[str, str] | None:
     if isinstance(asked, PartitionedDurableQueue) and asked.holds_too_many:
         return "keys", (
             f"{ready}, and a consumer has room, but very many keys are held by messages that were given back with a "
-            f"delay: to know these keys takes {count_text(asked.held_keys_bytes, 'byte')} of memory, and nothing is "
+            f"delay: these keys take {count_text(asked.held_keys_bytes, 'byte')} of memory, and nothing is "
             f"delivered while that is {asked.windows.held_max} or more. It goes on as soon as some are due."
         )
     partitions = asked.partitions
@@ -28,8 +28,8 @@ def of_keys(asked: Queue, ready: str, hot: Hot) -> tuple[str, str] | None:
         return None
     key, held = hot.key, _of_holder(hot.partition)
     return "keys", (
-        f"{ready}, and a consumer has room, but of each of their keys a message is with a consumer already, or "
-        f"delayed: a key is processed in order. Most wait for the key '{key}', which has "
+        f"{ready}, and a consumer has room, but each of their keys already has a message with a consumer, or a "
+        f"delayed one: a key is processed in order. Most wait for the key '{key}', which has "
         f"{count_text(hot.count, 'message')}{held}."
     )
 

@@ -33,6 +33,6 @@ def of_successor(asked: Queue, ready: str) -> tuple[str, str] | None:
     unacked = sum(one.in_flight for one in order.leaving)
     holders = ", ".join(sorted({one.connection.address for one in [*order.leaving][:3]}))
     return "taking-over", (
-        f"{ready}, but those that stand by wait for the consumer that was the active one: it has left, and "
+        f"{ready}, but the consumers that stand by wait for the one that was active: it has left, and "
         f"{count_text(unacked, 'message is', 'messages are')} unacked with {holders}."
     )

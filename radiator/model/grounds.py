@@ -11,8 +11,8 @@ from radiator.model.errors import FORBIDDEN, Grounds
 from radiator.model.settings import ExchangeSettings
 
 DECLARE_FIRST = ": declare it first"
-ADDRESS_MAKES_NONE = ", and this address makes none"
-TAKING_MAKES_NONE = ", and to take a message of it makes none"
+ADDRESS_MAKES_NONE = ", and this address creates none"
+TAKING_MAKES_NONE = ", and receiving from it creates none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class Locked(Grounds):
 
     def __str__(self) -> str:
         return (
-            f"/queue/{self.name} is owned by connection {self.owner}: others may only send to it. It ends with that "
-            "connection."
+            f"/queue/{self.name} is owned by connection {self.owner}: others may only send to it. It is deleted with "
+            "that connection."
         )
 
 
@@ -92,8 +92,8 @@ class OwnedOtherwise(Grounds):
     is_owned: bool
 
     def __str__(self) -> str:
-        here = "belongs to this connection alone" if self.is_owned else "is everybody's"
-        return f"/queue/{self.name} already exists, and {here}: declared again it must be the same."
+        here = "is exclusive to this connection" if self.is_owned else "is not exclusive"
+        return f"/queue/{self.name} already exists, and {here}: declare it again as it is."
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ SAME_QUEUE, NOT_ALLOWED, BEHIND = "same-queue", "not-allowed", "behind-others"
 NOT_THERE, NOT_READY, EXPIRED, DAMAGED = "not-there", "not-ready", "expired", "damaged"
 WHY_THEY_STAY: Mapping[str, str] = {
     NO_ORIGIN: "without an original-destination that is a queue",
-    ORIGIN_GONE: "of a queue that is not there any more",
+    ORIGIN_GONE: "of a queue that no longer exists",
     ORIGIN_FULL: "of a queue that is full",
-    SAME_QUEUE: "of this very queue",
+    SAME_QUEUE: "of this same queue",
     NOT_ALLOWED: "of a queue that you may not write to",
     BEHIND: "behind others of their keys, for which you may ask again",
     NOT_THERE: "not in the queue, or delayed",

@@ -663,4 +663,4 @@ def test_why_names_who_holds_the_leases() -> None:
     take(node, 1)
     node.open(9)
     answer = node.admin(9, do="why", queue="q")
-    assert answer["verdict"] == "unacked" and "1 is out with leases of all clients" in answer["sentence"], answer
+    assert answer["verdict"] == "unacked" and "1 is with leases of all clients" in answer["sentence"], answer

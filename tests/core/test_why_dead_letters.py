@@ -56,5 +56,5 @@ def test_why_says_that_a_queue_without_dead_letters_drops_what_comes_back_too_of
     node.say(nack(node.message(1)))
     sentence = node.admin(1, do="why", queue="q")["sentence"]
     assert sentence.endswith(
-        "It drops what comes back more than 1 time (drop_after_redeliveries); 1 message dropped so far."
+        "It drops messages that come back more than 1 time (drop_after_redeliveries); 1 message dropped so far."
     )

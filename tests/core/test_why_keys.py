@@ -29,8 +29,8 @@ def test_a_key_that_holds_the_rest_back_is_named_with_who_has_it(node: Node) -> 
     answer = why(node)
     assert answer["verdict"] == "keys"
     assert answer["sentence"] == (
-        "2 messages are ready, and a consumer has room, but of each of their keys a message is with a consumer "
-        "already, or delayed: a key is processed in order. Most wait for the key 'hot', which has 3 messages; "
+        "2 messages are ready, and a consumer has room, but each of their keys already has a message with a "
+        "consumer, or a delayed one: a key is processed in order. Most wait for the key 'hot', which has 3 messages; "
         "connection 1 has 1 of them, not acked yet."
     )
 

@@ -17,8 +17,8 @@ from radiator.model.returning import WHY_THEY_STAY, sentence_of
             2,
             1,
             {"origin-gone": 2, "not-allowed": 1},
-            "2 messages are back where they came from, in 1 queue. 3 messages stay: 2 of a queue that is not there any "
-            "more, 1 of a queue that you may not write to.",
+            "2 messages are back where they came from, in 1 queue. 3 messages stay: 2 of a queue that no longer "
+            "exists, 1 of a queue that you may not write to.",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def of_queue(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
     elif asked.waiters or is_full(asked):
         sentence += f" {_of_full(asked)}"
     elif verdict != "disk-tight" and state.admission.disk_wait_list.is_tight:
-        sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(state)}"
+        sentence += f" The disk is nearly full too: nothing more is accepted anywhere.{_most_stored(state)}"
     return verdict, sentence
 
 
@@ -260,7 +260,8 @@ def _of_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str]:
     if worst is None and HELD in at:
         return (
             "held",
-            f"{ready}, but consumers are not ready, are drained, or others have their names ({consumers}).",
+            f"{ready}, but consumers are not ready, are being drained, or have lost their names to others "
+            f"({consumers}).",
         )
     if worst is None:
         return "closing", f"{ready}, but each consumer's connection is being closed ({consumers})."
@@ -289,7 +290,7 @@ def _of_none_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str
             consumers += " (and perhaps others)"
         return (
             "unacked",
-            f"No message is ready; {count_text(out, 'is', 'are')} out with {consumers}, and not acked yet.",
+            f"No message is ready; {count_text(out, 'is', 'are')} with {consumers}, and not acked yet.",
         )
     if offered:
         return "in-doubt", (
@@ -303,7 +304,7 @@ def _of_none_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str
     if asked.has_due:
         return (
             "waking",
-            f"No message is ready; of {count_text(delayed, 'delayed one')} what is due comes to its place now.",
+            f"No message is ready; of {count_text(delayed, 'delayed one')} those that are due move to their places.",
         )
     if delayed:
         seconds = max(0, asked.next_due_ms - state.context.now_ms) / 1000
@@ -327,7 +328,7 @@ def _of_none_ready(state: WhyPort, asked: Queue, crowd: Crowd) -> tuple[str, str
     if givers:
         offers = ", ".join(f"{count_text(ready, 'message')} at {name}" for name, ready in givers)
         others = f"Linked nodes say that they have some: {offers}."
-    return "empty", f"It is empty here: {_done_with(asked)}. {others} `radiator why` at each node says what that has."
+    return "empty", f"It is empty here: {_done_with(asked)}. {others} `radiator why` at each node says what it has."
 
 
 def _done_with(asked: Queue) -> str:
@@ -353,13 +354,13 @@ def _of_shared(share: Share, ready: str) -> tuple[str, str]:
         return "no-consumer", f"{ready}, nobody is subscribed here, and no other node is linked."
     if not any(taker.path for taker in share.neighbours.all.values()):
         return "no-consumer", (
-            f"{ready}, nobody is subscribed here, and of the nodes that are linked ({', '.join(sorted(linked))}) none "
-            "has asked for messages."
+            f"{ready}, nobody is subscribed here, and none of the linked nodes ({', '.join(sorted(linked))}) has "
+            "asked for messages."
         )
     if share.queue.ready_count <= share.queue.aside_count:
         return "set-aside", (
-            f"{ready}, nobody is subscribed here, and no link can carry that to another node: the log says why "
-            "(`message_set_aside`). A consumer here gets it."
+            f"{ready}, nobody is subscribed here, and no link can carry what is ready to another node: the log says "
+            "why (`message_set_aside`). Only a consumer here can get it."
         )
     if share.staying:
         return "resting", (

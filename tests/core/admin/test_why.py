@@ -113,7 +113,7 @@ def test_all_are_at_their_window() -> None:
 def test_all_that_is_there_is_out() -> None:
     node = node_of()
     node.say(subscribe(2, "q"), send(1, "q"))
-    assert why(node)["sentence"] == "No message is ready; 1 is out with connection 2, and not acked yet."
+    assert why(node)["sentence"] == "No message is ready; 1 is with connection 2, and not acked yet."
     node.say(subscribe(3, "q"), send(1, "q"))
     assert "with 2 connections" in why(node)["sentence"]
 
@@ -206,7 +206,7 @@ def test_a_queue_full_of_what_is_out_drops_nothing() -> None:
     node = node_of(Declarations(queues={"q": QueueSettings(max_messages=1, overflow="drop-oldest")}))
     node.say(subscribe(2, "q"), send(1, "q"))
     sentence = why(node)["sentence"]
-    assert sentence.startswith("No message is ready; 1 is out with connection 2, and not acked yet. It is full,")
+    assert sentence.startswith("No message is ready; 1 is with connection 2, and not acked yet. It is full,")
     assert sentence.endswith(
         ": SENDs are refused, since what it holds is unacked or delayed, which is not dropped (overflow drop-oldest)."
     )

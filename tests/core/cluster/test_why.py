@@ -25,13 +25,12 @@ def test_no_node_says_that_all_is_done_with_while_another_has_messages() -> None
     nodes["a"].say(send(1, "work"))
     assert why(nodes, "a") == (
         "no-consumer",
-        "1 message is ready, nobody is subscribed here, and of the nodes that are linked (b) none has asked for "
-        "messages.",
+        "1 message is ready, nobody is subscribed here, and none of the linked nodes (b) has asked for messages.",
     )
     assert why(nodes, "c") == (
         "empty",
         "It is empty here: nothing has come to it yet. No linked node says that it has some. `radiator why` at each "
-        "node says what that has.",
+        "node says what it has.",
     )
 
 

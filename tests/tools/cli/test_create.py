@@ -46,7 +46,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             "There is no /queue/ordrs, and the message is mandatory. Did you mean /queue/orders? "
             "--create makes /queue/ordrs.",
         ),
-        ("receive xyz", "There is no /queue/xyz, and this address makes none. --create makes /queue/xyz."),
+        ("receive xyz", "There is no /queue/xyz, and this address creates none. --create makes /queue/xyz."),
         (
             "move orders order",
             "There is no /queue/order. Did you mean /queue/orders.dead? --create makes /queue/order.",
@@ -76,12 +76,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         ("peek ordrs", "There is no /queue/ordrs. Did you mean /queue/orders?"),
         ("why log click", "Did you mean /log/clicks?"),
         ("position click g", "Did you mean /log/clicks?"),
-        ("receive clicks", "There is no /queue/clicks, and this address makes none. There is a /log/clicks."),
+        ("receive clicks", "There is no /queue/clicks, and this address creates none. There is a /log/clicks."),
         ("send clicks body", "There is a /log/clicks."),
         ("peek clicks", "There is no /queue/clicks. There is a /log/clicks."),
         ("send --create /log/xyz body", "declares a log. `radiator declare log xyz` makes it."),
         ("send exchange xyz/k body", "declares an exchange. `radiator declare exchange xyz` makes it."),
-        ("receive '$durable/topic/x/y'", "There is no /queue/$durable/topic/x/y, and this address makes none."),
+        ("receive '$durable/topic/x/y'", "There is no /queue/$durable/topic/x/y, and this address creates none."),
         ("move orders 'a.*'", "There is no /queue/a.*."),
     ],
 )

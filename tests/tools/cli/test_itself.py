@@ -59,8 +59,8 @@ def test_every_bound_has_a_line(run: Run) -> None:
     assert [line.split()[0] for line in lines] == [one.name for one in BOUNDS]
     assert re.fullmatch(r"max_connections +1 connections +77 connections +1  One more client .*", lines[0]), lines[0]
     by_name = {line.split()[0]: line for line in lines}
-    assert re.search(r" at least 16\.0 MiB +Where less", by_name["disk_free_min"])
-    assert re.match(r"link_sockets +- +- +One more", by_name["link_sockets"])
+    assert re.search(r" at least 16\.0 MiB +If less", by_name["disk_free_min"])
+    assert re.match(r"link_sockets +- +- +The new one", by_name["link_sockets"])
     assert re.match(r"max_memory_bytes +[0-9.]+ K?i?B +1\.0 GiB +0 ", by_name["max_memory_bytes"])
 
 
