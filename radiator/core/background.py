@@ -236,8 +236,8 @@ class BackgroundTasks(deque[BackgroundTask]):
     have_waited = False
 
     def step_all(self, context: TurnContext) -> None:
-        """One slice of each, while the open batch has room and the turn has handled under STEP_MESSAGES. If they have
-        waited, the first has its slice in any case: commands, and queues with something due, may fill every turn.
+        """Runs one slice of each, while the open batch has room and the turn has handled under STEP_MESSAGES. If they
+        have waited, the first has its slice in any case: commands, and queues with something due, may fill every turn.
         """
         least = 1 if self.have_waited else 0
         for stepped in range(len(self)):

@@ -58,7 +58,7 @@ class BoundsPort(StatsPort, Protocol):
 
 @dataclass(slots=True)
 class Looked:
-    """Where the numbers of one answer are taken from. server, disk: by name, as they were when the answer was begun."""
+    """The sources of the numbers of one answer. server, disk: by name, as they were when the answer was begun."""
 
     port: BoundsPort
     server: Mapping[str, tuple[int | None, int | None]] = field(init=False)
@@ -105,7 +105,7 @@ def bounds(port: BoundsPort) -> Iterator[BrokerBound | PauseRow]:
 
 
 def _server(name: str, unit: str, reached: str) -> BoundKind:
-    """A bound that the server keeps."""
+    """Returns a bound that the server keeps."""
     nothing = None, None
     return BoundKind(
         name,
@@ -117,7 +117,7 @@ def _server(name: str, unit: str, reached: str) -> BoundKind:
 
 
 def _fixed(name: str, limit: int, unit: str, reached: str, used: Callable[[Looked], Used] | None) -> BoundKind:
-    """A bound that is a constant of model/limits.py."""
+    """Returns a bound that is a constant of model/limits.py."""
     return BoundKind(name, unit, reached, lambda looked: limit, used)
 
 

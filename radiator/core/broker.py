@@ -67,7 +67,9 @@ from radiator.model.writes import Count, StoppedClean
 
 
 class Broker:
-    """One node. Built from the declarations and what the store recovered; then driven by `turn` and `seal` alone."""
+    """One node. It is built from the declarations and from what the store recovered, and then driven by `turn` and
+    `seal` alone.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which subscription gets the next message: subscriptions, the windows of their connections, and their deliveries.
+"""Decides which subscription gets the next message, by its window and its connection, and keeps its deliveries.
 
 The queue subscriptions of a connection share a window of one message; a subscription with a prefetch-count has a
 window of its own; ack:auto has none. Whatever the window, nothing is sent while the outgoing buffer is over its
@@ -172,7 +172,7 @@ class Subscription:
         """Called when the queue of a Get is gone."""
 
     def assignee_name(self) -> str:
-        """The name under which a partitioned queue assigns keys to it."""
+        """Returns the name under which a partitioned queue assigns keys to it."""
         return self.consumer_name or f"\n{self.connection.number} {self.place}"  # no given name has an end of line
 
     def has_window(self) -> bool:
@@ -183,7 +183,7 @@ class Subscription:
         return self.prefetch_count is None or self.ack == AUTO or self.in_flight < self.prefetch_count
 
     def full_for_s(self, now_s: float) -> float:
-        """For ack:client: the seconds for which the window was seen full without an ACK; 0: it is not full."""
+        """Returns, for ack:client, the seconds for which the window was seen full without an ACK; 0: it is not full."""
         oldest = next(iter(self.unacked.values()), None)
         if oldest is None or oldest.transaction is not None or self.has_window():
             self.oldest = b""

@@ -1,4 +1,4 @@
-"""Where the consumers of a queue or log stand: what keeps each of them from the next message."""
+"""Says where the consumers of a queue or log stand: what keeps each of them from the next message."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ class Crowd:
 
 
 def stands_of(one: Subscription) -> str:
-    """What keeps a consumer from the next message, or CAN_TAKE."""
+    """Returns what keeps a consumer from the next message, or CAN_TAKE."""
     connection = one.connection
     if connection.is_closing:
         return CLOSING

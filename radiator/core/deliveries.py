@@ -1,4 +1,4 @@
-"""What an ACK or NACK means: which deliveries, and what becomes of them; and more time for one."""
+"""Says what an ACK or NACK means: which deliveries, and what becomes of them; and more time for one."""
 
 from radiator.core.connections import Connection, Delivery
 from radiator.core.states import Event

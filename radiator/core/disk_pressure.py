@@ -78,7 +78,7 @@ class DiskPressure:
             self.unblocked[wait_list] = None
 
     def numbers(self) -> dict[str, int]:
-        """The figures as the log and `stats` have them."""
+        """Returns the figures as the log and `stats` have them."""
         return {
             "used_bytes": self.store_used_bytes,
             "map_size": self.map_size,

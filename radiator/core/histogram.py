@@ -1,4 +1,4 @@
-"""How long things take, as counts in fixed buckets: constant memory, and one bisect for each that is counted."""
+"""Counts how long things take, in fixed buckets: constant memory, and one bisect for each that is counted."""
 
 from bisect import bisect_left
 
@@ -40,7 +40,7 @@ class Histogram:
             self.sum_ms += times * ms
 
     def numbers(self) -> LatencyNumbers:
-        """As of now."""
+        """Returns the numbers as of now."""
         self._count(self.last_ms, self.repeats)
         self.repeats = 0
         return LatencyNumbers([*self.buckets_ms], [*self.counts], round(self.sum_ms, 3))

@@ -55,10 +55,10 @@ from radiator.model.settings import AUDIT, JOURNAL, Declarations, Node
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where the broker runs. map_size: how large the store may become; disk_free_min: what must stay free; both in
-    bytes. entropy: returns so many random bytes. version: of the program. now_s, now_ms: of the start. trust_clock:
-    follow the system's clock, however far it is from the time that the store has kept. uid: of the process. view: of
-    the server.
+    """The machine that the broker runs on. map_size: how large the store may become; disk_free_min: what must stay
+    free; both in bytes. entropy: returns so many random bytes. version: of the program. now_s, now_ms: of the start.
+    trust_clock: follow the system's clock, however far it is from the time that the store has kept. uid: of the
+    process. view: of the server.
     """
 
     map_size: int

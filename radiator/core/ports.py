@@ -28,7 +28,7 @@ class Askers(Protocol):
 
 
 class TurnBounds(Protocol):
-    """What this turn has room for. copies: what it has made so far."""
+    """The room that this turn has. copies: what it has made so far."""
 
     copies: int
 
@@ -40,7 +40,7 @@ class TurnBounds(Protocol):
 
 
 class AnsweringPort(Protocol):
-    """What it takes to carry out a request, and to answer it."""
+    """The parts that it takes to carry out a request, and to answer it."""
 
     @property
     def context(self) -> TurnContext: ...
@@ -67,7 +67,7 @@ class Background(Protocol):
 
 
 class Disk(Protocol):
-    """What the disk has and holds."""
+    """The space of the disk, and what takes it."""
 
     @property
     def high_water_bytes(self) -> int: ...
@@ -92,7 +92,7 @@ class Requester(Protocol):
 
 
 class ReloadPort(Protocol):
-    """Where a reload of config.toml is asked for."""
+    """Takes requests for a reload of config.toml."""
 
     @property
     def is_under_way(self) -> bool: ...
@@ -102,13 +102,15 @@ class ReloadPort(Protocol):
 
 
 class QueueRemoval(Protocol):
-    """Where a queue is deleted."""
+    """Deletes queues."""
 
     def delete(self, queue: Queue, takes_unacked: bool = False) -> None: ...
 
 
 class TopologyPort(AnsweringPort, Protocol):
-    """What kinds of addresses need to declare, describe and delete their destinations, and to report their numbers."""
+    """The parts that kinds of addresses need to declare, describe and delete their destinations, and to report their
+    numbers.
+    """
 
     @property
     def background(self) -> Background: ...

@@ -1,4 +1,4 @@
-"""What a SEND needs of the producer that it comes from, and nothing else."""
+"""The part of a producer that a SEND needs, and nothing else."""
 
 from radiator.core.queues.dedup import Dedup
 

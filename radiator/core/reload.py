@@ -284,9 +284,9 @@ _QUEUE, _USED, _BINDING, _MADE = 5, 3, 8, 40  # what it costs to look at one, ch
 
 
 class _Judge:
-    """What a configuration would change. mistakes: what a start with it would refuse, and what a running broker cannot
-    change. settings: the new ones of each queue whose settings change. bindings: all of config.toml, by queue. bound:
-    those that are new; unbound: those that are gone; kept: those that stay.
+    """The changes that a configuration would make. mistakes: what a start with it would refuse, and what a running
+    broker cannot change. settings: the new ones of each queue whose settings change. bindings: all of config.toml, by
+    queue. bound: those that are new; unbound: those that are gone; kept: those that stay.
     """
 
     def __init__(self, parts: Parts, config: Config) -> None:

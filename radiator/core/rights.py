@@ -70,8 +70,8 @@ LEADS_BY = {key: check for checks in (QUEUE_CHECKS, FANOUT) for key, check in ch
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one type of command needs. named: as clients write it; says: the needs in words, as docs/SECURITY.md has
-    them. needs: returns those of one command; None: it needs nothing.
+    """The rights that one type of command needs. named: as clients write it; says: the needs in words, as
+    docs/SECURITY.md has them. needs: returns those of one command; None: it needs nothing.
     """
 
     command: type
@@ -84,7 +84,7 @@ class Row:
 
 
 def _of_client(right: str, address: str, is_pattern: bool = False) -> Needs:
-    """The needs of an address as a client wrote it. Raises Refusal for one of no known kind."""
+    """Returns the needs of an address as a client wrote it. Raises Refusal for one of no known kind."""
     kind, _ = split(address)
     if kind in FREE or address == ADMIN_ADDRESS:
         return ()
@@ -98,7 +98,7 @@ def _of_sends(sends: Iterable[Send]) -> Needs:
 
 
 def _of(right: str, kind: str, name: str) -> Needs:
-    """The right on what has that name; on all its keys, if its kind has keys."""
+    """Returns the right on what has that name; on all its keys, if its kind has keys."""
     if name.startswith(OUTBOX_PREFIX):
         # copies for another node, of messages that no rule for queues is about
         return _everywhere(SEE if right == SEE else ADMIN)
@@ -107,12 +107,12 @@ def _of(right: str, kind: str, name: str) -> Needs:
 
 
 def _everywhere(right: str, kind: str = "") -> Needs:
-    """The right on all addresses of that kind, or on all."""
+    """Returns the right on all addresses of that kind, or on all."""
     return (Need(right, f"/{kind}/#" if kind else EVERYTHING, True),)
 
 
 def _target(right: str, name: str) -> Need:
-    """The right on a queue by its name, on `/log/NAME`, or on `/exchange/NAME` with all its keys."""
+    """Returns the right on a queue by its name, on `/log/NAME`, or on `/exchange/NAME` with all its keys."""
     if name.startswith(EXCHANGE_PREFIX):
         return Need(right, name, True)
     if name.startswith(OUTBOX_PREFIX):
@@ -173,9 +173,9 @@ def _of_dead_letters(given: Mapping[str, Any]) -> Needs:
 
 
 def needs_for(right: str, address: str) -> Needs:
-    """What the plainest command that takes that right on an address needs: for `read` a SUBSCRIBE, for `write` a SEND,
-    for `declare` and `see` a request about it; for EVERYTHING, the right on everything. Raises Refusal for one of no
-    known kind.
+    """Returns what the plainest command that takes that right on an address needs: for `read` a SUBSCRIBE, for `write`
+    a SEND, for `declare` and `see` a request about it; for EVERYTHING, the right on everything. Raises Refusal for one
+    of no known kind.
     """
     if address == EVERYTHING:
         return _everywhere(right)
@@ -380,8 +380,8 @@ NEEDS = needs_of(ROWS)
 
 
 class Granted:
-    """What the rules of one user grant. may_all: every right on everything. written: addresses on which they were found
-    to grant `write`: most commands are a SEND to where one went before.
+    """The rights that the rules of one user grant. may_all: every right on everything. written: addresses on which they
+    were found to grant `write`: most commands are a SEND to where one went before.
     """
 
     __slots__ = ("may_all", "name", "rules", "tries", "written")

@@ -21,7 +21,7 @@ from radiator.model.reads import LoadedEvents, ReadEvents
 
 @dataclass(slots=True)
 class Wanted:
-    """What events are looked for: of messages, by their positions, or of a trace, or of a correlation-id."""
+    """The events that are looked for: of messages, by their positions, or of a trace, or of a correlation-id."""
 
     positions: frozenset[int] = frozenset()
     trace_id: str = ""
@@ -29,7 +29,7 @@ class Wanted:
 
 
 class Seeker(Protocol):
-    """For whom the journal is searched."""
+    """The client for whom the journal is searched."""
 
     @property
     def is_gone(self) -> bool:

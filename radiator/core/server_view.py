@@ -1,4 +1,4 @@
-"""What the server around the broker reports of itself, for requests about it. The broker decides nothing by it."""
+"""The server around the broker, as it reports of itself, for requests about it. The broker decides nothing by it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

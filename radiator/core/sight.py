@@ -1,4 +1,4 @@
-"""What one client may see of all that there is; for answers that leave out the rest."""
+"""Says what one client may see of all that there is, for answers that leave out the rest."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,9 @@ _EXPLAINED: dict[str, Callable[[str], AdminCommand]] = {QUEUE: ExplainQueue, LOG
 
 
 class Sight:
-    """What a client may see now. is_everything: it may see whatever there is, the broker's own numbers included."""
+    """The things that a client may see now. is_everything: it may see whatever there is, the broker's own numbers
+    included.
+    """
 
     __slots__ = ("authorization", "connection", "is_everything")
 

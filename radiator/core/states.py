@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class State(Enum):
-    """Where a message of a queue stands."""
+    """The state of a message of a queue."""
 
     __hash__ = object.__hash__  # Enum's own is written in Python, and `move` looks up two for each step of each message
 
@@ -25,7 +25,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What can happen to it."""
+    """An event that can happen to a message of a queue."""
 
     __hash__ = object.__hash__
 
@@ -128,7 +128,7 @@ class Movable(Protocol):
 
 
 def move(entry: Movable, event: Event, moves: dict[tuple[State, Event], State]) -> None:
-    """The only place where a state is changed."""
+    """Changes a state; this is the only place that does."""
     try:
         entry.state = moves[entry.state, event]
     except KeyError:

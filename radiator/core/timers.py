@@ -1,5 +1,5 @@
-"""What each Tick does beside the rounds (rounds.py): keeps the time in the store, forgets dedup-ids, and runs what each
-kind of destination has to do.
+"""Does what each Tick has to do beside the rounds (rounds.py): keeps the time in the store, forgets dedup-ids, and runs
+what each kind of destination has to do.
 """
 
 from functools import partial

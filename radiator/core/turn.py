@@ -90,8 +90,8 @@ class BackgroundTask(Protocol):
 
 
 class QueueChanges:
-    """What a batch does in one queue. storing, due, removing: the entries that it stores, releases from a delay and
-    removes. passing: those of the stored ones that may not wait.
+    """The changes of a batch in one queue. storing, due, removing: the entries that it stores, releases from a delay
+    and removes. passing: those of the stored ones that may not wait.
 
     beyond, delayed: how many messages it stores beyond the window, and as delayed; these are only on the disk.
     """
@@ -122,7 +122,7 @@ def entry_for(
 
 @dataclass(slots=True)
 class Batch:
-    """What one commit must make durable, and what waits for it.
+    """The changes that one commit must make durable, and what waits for it.
 
     held: replies that are sent, in this order, once the batch is on the disk.
     then: functions called after that (the memory part of a transaction). sealed_s, sealed_ms: the time of the turn
@@ -162,7 +162,7 @@ def reply_cost_bytes(reply: Reply) -> int:
 
 
 class TurnContext:
-    """What a destination may do, and the time of this turn. A broker has one for its whole life.
+    """The actions that a destination may take, and the time of this turn. A broker has one for its whole life.
 
     now_s: monotonic seconds; now_ms: milliseconds since the epoch. At most two batches exist: `open` fills while
     `being_committed` is being committed. deliveries: how long messages of queues took until their first delivery;

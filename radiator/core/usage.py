@@ -1,4 +1,5 @@
-"""What each user has in use, and what happens at the bounds of that (`max_...` in its table, docs/OPERATING.md).
+"""Counts what each user has in use, and does what happens at the bounds of that (`max_...` in its table,
+docs/OPERATING.md).
 
 Counted as it changes: connections, destinations that the user has made, bytes that are unacked, and the rate of SENDs.
 Weighed from each Tick on (rounds.py): what the user's connections hold in memory, and what is stored in the
@@ -41,13 +42,12 @@ class UserConnection(Protocol):
 
 
 class Usage:
-    """What one user has in use. connections: by number. subscriptions: as last weighed, and those made since
-    (subscribed). channels: how many of the connections are channels of others, and do not count as connections.
+    """The use that one user makes of the broker. connections: by number. subscriptions: as last weighed, and those made
+    since (subscribed). channels: how many of the connections are channels of others, and do not count as connections.
     has_leases: messages are leased to it, or a Receive of it waits. unacked_bytes: of messages that are out with its
-    connections, or leased to it. memory_bytes, stored_bytes: as last weighed;
-    came_bytes: what has asked for room in what it has made since. denied: connections that were given nothing because
-    too much is unacked; resuming: this is added to it once that has ended. tokens: SENDs that may come at once, as of
-    tokens_s.
+    connections, or leased to it. memory_bytes, stored_bytes: as last weighed; came_bytes: what has asked for room in
+    what it has made since. denied: connections that were given nothing because too much is unacked; resuming: this is
+    added to it once that has ended. tokens: SENDs that may come at once, as of tokens_s.
     """
 
     __slots__ = (
@@ -220,7 +220,7 @@ class Usage:
             heapreplace(holders, row)
 
     def idle(self, member: UserConnection) -> None:
-        """A connection that was weighed just now is not weighed again before it wakes."""
+        """Notes that a connection that was weighed just now is not weighed again before it wakes."""
         count = member.subscriptions_count
         self.weighed_subscriptions -= count
         self.idle_subscriptions += count

@@ -1,4 +1,6 @@
-"""Why a queue's dead letters are dropped by their exchange; and that a queue without dead letters drops messages."""
+"""Says why a queue's dead letters are dropped by their exchange, and that a queue without dead letters drops
+messages.
+"""
 
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations

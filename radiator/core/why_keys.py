@@ -1,5 +1,5 @@
-"""Why messages of a partitioned queue wait although a consumer has room: each of their keys is busy, or delayed; or too
-many keys are.
+"""Says why messages of a partitioned queue wait although a consumer has room: each of their keys is busy, or delayed;
+or too many keys are.
 """
 
 from radiator.core.queues.key_numbers import Hot

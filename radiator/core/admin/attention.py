@@ -50,7 +50,7 @@ _REASONS = ("disk", "memory", "store", "draining")  # the other reasons of readi
 
 
 class AttentionPort(WhyPort, ReadinessPort, Protocol):
-    """What is looked at."""
+    """The parts of the broker that are looked at."""
 
     @property
     def admission(self) -> Admission: ...

@@ -16,7 +16,7 @@ from radiator.model.settings import HEADERS
 
 
 class BindingsPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def authorization(self) -> Authorization: ...

@@ -13,7 +13,7 @@ from radiator.model.errors import Refusal
 
 
 class CheckoutsPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def checkouts(self) -> Checkouts: ...

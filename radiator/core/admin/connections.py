@@ -40,7 +40,7 @@ _WAITS = {
 
 
 class ConnectionsPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def connections(self) -> Mapping[int, Connection]: ...

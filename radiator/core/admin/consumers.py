@@ -19,7 +19,7 @@ from radiator.model.numbers import PAUSE, PauseRow, Rows
 
 
 class ConsumersPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def destinations(self) -> Destinations: ...

@@ -29,7 +29,7 @@ from radiator.model.story import (
 
 
 class ExplainPort(AnsweringPort, Protocol):
-    """What this request may ask of the broker."""
+    """The parts of the broker that this request may use."""
 
     @property
     def cluster(self) -> Cluster | None: ...

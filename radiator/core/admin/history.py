@@ -18,7 +18,7 @@ MANY = 500  # samples: a column with as many has a slice to itself
 
 
 class HistoriesPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def destinations(self) -> Destinations: ...

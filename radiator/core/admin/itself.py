@@ -15,7 +15,7 @@ from radiator.model.settings import AUDIT, JOURNAL
 
 
 class ItselfPort(AnsweringPort, Protocol):
-    """What is asked of the server around the broker."""
+    """The parts that ask the server around the broker."""
 
     @property
     def view(self) -> ServerView: ...

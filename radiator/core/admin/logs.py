@@ -30,7 +30,7 @@ from radiator.model.validation import mistake
 
 
 class LogsPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def destinations(self) -> Destinations: ...

@@ -21,14 +21,14 @@ from radiator.model.numbers import Rows
 
 
 class NodesPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def cluster(self) -> Cluster | None: ...
 
 
 class ConfigurationPort(AnsweringPort, Protocol):
-    """What these requests may ask of what reloads."""
+    """The part that reloads, as far as these requests use it."""
 
     @property
     def reload(self) -> ReloadPort: ...

@@ -23,7 +23,7 @@ from radiator.model.reads import StoredMessage
 
 
 class PeekPort(AnsweringPort, Protocol):
-    """What this request may ask of the broker."""
+    """The parts of the broker that this request may use."""
 
     @property
     def destinations(self) -> Destinations: ...

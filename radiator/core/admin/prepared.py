@@ -12,7 +12,7 @@ from radiator.model.numbers import Rows
 
 
 class PreparedPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def prepared(self) -> PreparedTransactions: ...

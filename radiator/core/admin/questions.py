@@ -26,7 +26,7 @@ JUDGED_AT_ONCE = 50  # bindings, or rules, that are judged one by one in one tur
 
 
 class QuestionsPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def destinations(self) -> Destinations: ...

@@ -21,7 +21,7 @@ class Moves(Protocol):
 
 
 class QueuesPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def background(self) -> Background: ...

@@ -15,8 +15,8 @@ from radiator.model.limits import CERTIFICATE_READY_S, STORE_BEHIND_S
 
 
 class ReadinessPort(StatsPort, Protocol):
-    """What readiness is judged by. store_behind_since_s: since when the tables have been far behind the write-ahead
-    log, as of the last Tick; None: they are not.
+    """The parts that readiness is judged by. store_behind_since_s: since when the tables have been far behind the
+    write-ahead log, as of the last Tick; None: they are not.
     """
 
     store_behind_since_s: float | None

@@ -47,7 +47,7 @@ class Returns(Moves, Protocol):
 
 
 class ReturningPort(AnsweringPort, Protocol):
-    """What this request may ask of the broker."""
+    """The parts of the broker that this request may use."""
 
     @property
     def background(self) -> Background: ...

@@ -26,7 +26,7 @@ from radiator.model.unacked import OutPlace, Unacked, UnackedExtended, UnackedMe
 
 
 class UnackedPort(AnsweringPort, Protocol):
-    """What these requests may ask of the broker."""
+    """The parts of the broker that these requests may use."""
 
     @property
     def destinations(self) -> Destinations: ...

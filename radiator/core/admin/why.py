@@ -45,7 +45,7 @@ VERDICT_LOOKS = 40  # what one costs, in looks at a thing
 
 
 class WhyPort(AnsweringPort, Protocol):
-    """What an explanation of a queue or a log needs."""
+    """The parts that an explanation of a queue or a log needs."""
 
     @property
     def admission(self) -> Admission: ...

@@ -30,9 +30,7 @@ Asked = Request[TopologyPort]
 
 
 class AdmissionPort(Protocol):
-    """How messages are let in (routing/admission.py). Each method returns what the SEND must wait for first, or
-    None.
-    """
+    """Admits messages (routing/admission.py). Each method returns what the SEND must wait for first, or None."""
 
     def send_to(self, connection: Connection, target: Target, command: Send) -> Waitable | None:
         """Hands a message to this one target."""
@@ -48,7 +46,7 @@ class AdmissionPort(Protocol):
 
 
 class Subscriber(Protocol):
-    """Where subscriptions are made (subscriptions.py). Raises Refusal."""
+    """Makes subscriptions (subscriptions.py). Raises Refusal."""
 
     def consume(self, connection: Connection, command: Subscribe, queue: Consumable) -> Subscription:
         """Adds a consumer of the queue, which is given nothing yet: the RECEIPT comes first."""
@@ -66,7 +64,9 @@ class Subscriber(Protocol):
 
 
 class Round(Protocol):
-    """One round over all queues (rounds.py): what time has brought, and what they hold. Costs: 1 is a microsecond."""
+    """One round over all queues (rounds.py), which does what is due and counts what they hold. Costs: 1 is a
+    microsecond.
+    """
 
     def look_at(self, queue: Queue) -> Iterator[int]:
         """Looks at a queue that has a name of its own."""

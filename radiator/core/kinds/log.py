@@ -222,7 +222,7 @@ def _unread(log: Log) -> Iterator[tuple[str, int] | PauseRow]:
 
 
 def unread_of(log: Log, group: Group) -> int:
-    """How many records come after a group's positions."""
+    """Returns how many records come after a group's positions."""
     return sum(max(0, p.committed - max(p.first, at)) for p, at in zip(log.partitions, group.positions, strict=True))
 
 
@@ -242,5 +242,5 @@ def readers_in(log: Log) -> Iterator[set[Any] | PauseRow]:
 
 
 def readers_of(log: Log) -> Later[int]:
-    """How many readers a log has."""
+    """Returns how many readers a log has."""
     return Later(PAUSE if found is PAUSE else len(found) for found in readers_in(log))

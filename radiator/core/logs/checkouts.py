@@ -57,7 +57,7 @@ class Checkouts:
         return queue.name in self.groups
 
     def count(self, queue: Queue) -> int:
-        """How many messages of the queue are checked out and not acked."""
+        """Returns how many messages of the queue are checked out and not acked."""
         return sum(log.records for log in self.groups.get(queue.name, {}).values())
 
     def described(self, queue: Queue) -> str:

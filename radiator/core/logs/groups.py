@@ -73,7 +73,7 @@ class Group:
         return KeepPosition(self.log.number, self.name, list(self.positions))
 
     def committed(self, part: QueueChanges) -> None:
-        """Nothing to do: only RECEIPTs wait for the batch."""
+        """Does nothing: only RECEIPTs wait for the batch."""
 
     def move(self, positions: list[int]) -> None:
         """Sets its positions, while it has no readers."""
@@ -114,7 +114,7 @@ class Group:
         return offset
 
     def missed(self, partition: int, first: int) -> int:
-        """How many records that it has not acked are no longer kept."""
+        """Returns how many records that it has not acked are no longer kept."""
         acked = sum(offset < first for offset in self.acked[partition])
         return max(0, first - self.positions[partition] - acked)
 

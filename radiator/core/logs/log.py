@@ -439,7 +439,7 @@ class Log:
         self.wake_waiting()
 
     def pump(self) -> None:
-        """Nothing to do: `committed` serves readers."""
+        """Does nothing: `committed` serves readers."""
 
     # ---- as a target ------------------------------------------------------------------------------------------------
 
@@ -454,19 +454,19 @@ class Log:
         return 0, 0
 
     def check_size(self, size: int) -> None:
-        """Nothing to do: a log takes what a frame can carry."""
+        """Does nothing: a log takes what a frame can carry."""
 
     def judge(self, messages: int, size: int) -> bool:
         return True
 
     def evict(self, messages: int, size: int) -> None:
-        """Nothing to do: only retention drops the oldest."""
+        """Does nothing: only retention drops the oldest."""
 
     def watch_head(self) -> None:
-        """Nothing to do: records expire by retention alone."""
+        """Does nothing: records expire by retention alone."""
 
     def came_in(self) -> None:
-        """Nothing to do: a log has no bounds."""
+        """Does nothing: a log has no bounds."""
 
     @property
     def memory_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""What all readers of all logs share: bytes, bounds, and which of them goes on next."""
+"""Keeps what all readers of all logs share: bytes, bounds, and which of them goes on next."""
 
 from radiator.core.queues.consumable import Consumable
 from radiator.core.turn import TurnContext
@@ -39,7 +39,7 @@ class LogConsumers:
         return self.size + self.out + self.tails_bytes
 
     def left(self) -> int:
-        """How many records may still be handed out in this turn; larger ones count as several."""
+        """Returns how many records may still be handed out in this turn; larger ones count as several."""
         turn = self.context.turn_number
         if self.handed_turn != turn:
             self.handed_turn, self.handed = turn, 0

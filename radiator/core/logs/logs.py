@@ -31,7 +31,7 @@ def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> s
 
 
 class LogSurroundings(Surroundings, Protocol):
-    """What Logs needs of Destinations."""
+    """The part of Destinations that Logs needs."""
 
     def check_no_child(self, log: Log) -> None:
         """Raises Refusal where a fanout leads to it."""

@@ -90,7 +90,7 @@ class Partition:
 
 
 class Cursor:
-    """How far a reader has come in a partition. began: its first offset; next: the offset to read next; end: where it
+    """The place of a reader in a partition. began: its first offset; next: the offset to read next; end: where it
     stops, or None; from_ms: it passes over all before the first record that was accepted then or later; out: how many
     are unacked; is_leaving: another reader of the group gets it once none are; skipped: how many records the group has
     missed, until a delivery has reported it.

@@ -1,4 +1,4 @@
-"""What a SUBSCRIBE to a log may say: where to begin, and where to stop."""
+"""Says what a SUBSCRIBE to a log may ask for: where to begin, and where to stop."""
 
 from radiator.core.logs.log import Log
 from radiator.core.logs.partition import Partition
@@ -77,7 +77,7 @@ def _kept(log: Log, partition: Partition, offset: int) -> int:
 
 
 class End:
-    """Where a reader stops. until: as its SUBSCRIBE says; offsets: for each partition, None if not known.
+    """The place where a reader stops. until: as its SUBSCRIBE says; offsets: for each partition, None if not known.
     is_awaited: it has an end that has not been reached.
     """
 

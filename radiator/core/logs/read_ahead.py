@@ -1,5 +1,5 @@
-"""What a consumer of a log has read before it is handed out: one stretch of one partition after the other, from the
-log's tail or from the disk.
+"""Keeps what a consumer of a log has read before it is handed out: one stretch of one partition after the other, from
+the log's tail or from the disk.
 """
 
 from typing import Protocol
@@ -15,7 +15,7 @@ from radiator.model.reads import LoadedLog
 
 
 class AheadReader(Protocol):
-    """What ReadAhead needs of the reader. group: the one that keeps its place; None: it has none."""
+    """The reader, as far as ReadAhead needs it. group: the one that keeps its place; None: it has none."""
 
     group: Group | None
     is_gone: bool

@@ -1,1 +1,3 @@
-"""What an operator sees at a glance: the last hour, rates of queues, their order. Nothing else in the core needs it."""
+"""Keeps what an operator sees at a glance: the last hour, rates of queues, their order. Nothing else in the core needs
+it.
+"""

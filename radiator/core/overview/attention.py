@@ -1,4 +1,4 @@
-"""What needs attention: which verdicts do, and what the last look has seen."""
+"""Says what needs attention: which verdicts do, and what the last look has seen."""
 
 from collections import Counter
 from collections.abc import Mapping

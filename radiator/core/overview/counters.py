@@ -1,4 +1,4 @@
-"""What moves in each queue: its rates in the last interval, and since when nothing has left it."""
+"""Measures what moves in each queue: its rates in the last interval, and since when nothing has left it."""
 
 from array import array
 from collections.abc import Iterable

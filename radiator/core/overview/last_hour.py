@@ -30,7 +30,7 @@ class Waiting(Protocol):
 
 
 class SampledPort(Protocol):
-    """What samples are taken of."""
+    """The parts that samples are taken of."""
 
     @property
     def blocking(self) -> Waiting: ...

@@ -70,8 +70,8 @@ class Looks:
 
 
 class SharedLook(Generic[Found]):
-    """What a look found last, for all who ask for it. made_s: when that look was begun; asked_s: when it was last asked
-    for; waiting: those who have nothing before the look that is under way is over.
+    """The last result of a look, for all who ask for it. made_s: when that look was begun; asked_s: when it was last
+    asked for; waiting: those who have nothing before the look that is under way is over.
     """
 
     __slots__ = ("asked_s", "found", "is_under_way", "looks", "made_s", "waiting")

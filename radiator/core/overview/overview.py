@@ -1,4 +1,4 @@
-"""What the broker keeps for those who look at it: its history, orders of queues, and what needs somebody."""
+"""Keeps what is shown to those who look at the broker: its history, orders of queues, and what needs somebody."""
 
 from radiator.core.overview.attention import Seen
 from radiator.core.overview.last_hour import LastHour, SampledPort

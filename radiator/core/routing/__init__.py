@@ -1,1 +1,1 @@
-"""Which destinations a SEND leads to, and whether it is admitted there."""
+"""Finds which destinations a SEND leads to, and whether it is admitted there."""

@@ -109,7 +109,7 @@ class Exchanges:
         return [queue for queue in matching if queue not in self.unbinding] if self.unbinding else matching
 
     def ways(self, exchange: Exchange, keys: Sequence[str], headers: Headers, is_dead_letter: bool = False) -> Ways:
-        """The same where the exchange may lead on, or there are several keys. Raises Refusal."""
+        """Returns the same where the exchange may lead on, or there are several keys. Raises Refusal."""
         return find_ways(self.all, exchange, keys, headers, self.unbinding, is_dead_letter)
 
     def check_name(self, name: str) -> None:
@@ -265,7 +265,7 @@ class Exchanges:
         self.go_if_abandoned(exchange)
 
     def go_if_abandoned(self, exchange: Exchange) -> None:
-        """An auto_delete exchange goes with its last binding, and with it others that only led to it."""
+        """Deletes an auto_delete exchange that has lost its last binding, and with it others that only led to it."""
         if exchange.is_abandoned:
             self.abandoned.append(exchange)
             if not self.is_dropping:

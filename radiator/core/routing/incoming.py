@@ -1,4 +1,4 @@
-"""What a SEND becomes on its way in: the message, its header block, and the queue that answers to it come to."""
+"""Prepares what comes in by a SEND: the message, its header block, and the queue that answers to it come to."""
 
 from collections.abc import Iterable
 

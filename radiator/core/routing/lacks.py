@@ -1,5 +1,5 @@
-"""Why plans wait. Making a plan again takes as long as the plan is: thousands of messages, for each ACK that gives room
-to one.
+"""Remembers why plans wait. Making a plan again takes as long as the plan is: thousands of messages, for each ACK that
+gives room to one.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ TRUSTED_S = 1.0  # then the plan is made again, although what it lacked is still
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What a plan has in one of its queues: `count` messages of `size` bytes, for which that queue, or something that
-    it needs, has no room. batch_bytes: what the whole plan adds to a batch. is_commit: it is a COMMIT's. since_s: when
-    the plan was made.
+    """A lack of room: in one of its queues a plan has `count` messages of `size` bytes, for which that queue, or
+    something that it needs, has no room. batch_bytes: what the whole plan adds to a batch. is_commit: it is a COMMIT's.
+    since_s: when the plan was made.
     """
 
     queue: Target

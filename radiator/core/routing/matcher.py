@@ -1,4 +1,4 @@
-"""Which of the things that are bound to an exchange a message goes to: by its key, or by its headers."""
+"""Finds which of the things that are bound to an exchange a message goes to: by its key, or by its headers."""
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -53,7 +53,9 @@ class Matcher(Generic[T]):
         return self.things.matching(key) if self.type != HEADERS else self.by_headers(headers)
 
     def by_headers(self, headers: Headers) -> Iterable[T]:
-        """The same for type headers. Costs a fraction of a microsecond for each binding with different arguments."""
+        """Returns the same for type headers. Costs a fraction of a microsecond for each binding with different
+        arguments.
+        """
         if not self.arguments:
             return ()
         words = headers.words

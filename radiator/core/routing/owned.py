@@ -33,7 +33,7 @@ class OwnedQueues:
             self.all.pop(owner, None)
 
     def left_by(self, owner: int) -> list[Queue]:
-        """The queues of a connection that is gone. Nobody may use them until they are deleted."""
+        """Returns the queues of a connection that is gone. Nobody may use them until they are deleted."""
         return [*self.all.pop(owner, ())]
 
     def is_left(self, queue: Queue) -> bool:
@@ -47,6 +47,8 @@ class OwnedQueues:
             raise Refusal.on(Locked(queue.name, owner))
 
     def check_ended(self, queue: Queue, user: Connection) -> None:
-        """The same for a purge or a delete, which operators may ask for too: refused only on channels of others."""
+        """Does the same for a purge or a delete, which operators may ask for too: refused only on channels of
+        others.
+        """
         if user.owner != user.number:
             self.check(queue, user)

@@ -1,4 +1,4 @@
-"""What a SEND, or a whole transaction, is about to do. Nothing has changed yet."""
+"""Describes what a SEND, or a whole transaction, is about to do. Nothing has changed yet."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,12 +23,12 @@ class Counting(Protocol):
 
 
 class Plan:
-    """What a SEND or a COMMIT is about to do. copies: for subscriptions to an exchange. counted, unrouted: destinations
-    that count it; missing: how many queues it named that do not exist. immediate: queues whose consumers must have room
-    for what is put, and the address to name in the refusal. steps: the cost of the matching. unkept: copies for nodes
-    for which none are kept. answers: replies for clients at other nodes. ids: gets the ids of what is stored or
-    published; None: nobody asks. duplicates: how many messages were not put, as their dedup-ids were known. returned:
-    SENDs that reach no queue, and go back to their producer.
+    """The changes that a SEND or a COMMIT is about to make. copies: for subscriptions to an exchange. counted,
+    unrouted: destinations that count it; missing: how many queues it named that do not exist. immediate: queues whose
+    consumers must have room for what is put, and the address to name in the refusal. steps: the cost of the matching.
+    unkept: copies for nodes for which none are kept. answers: replies for clients at other nodes. ids: gets the ids of
+    what is stored or published; None: nobody asks. duplicates: how many messages were not put, as their dedup-ids were
+    known. returned: SENDs that reach no queue, and go back to their producer.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Which settings are in force for a queue: those of config.toml, and beside them what it was declared with."""
+"""Decides which settings are in force for a queue: those of config.toml, and beside them what it was declared with."""
 
 import json
 from collections.abc import Mapping

@@ -74,11 +74,11 @@ class Queues:
     # ---- which there are --------------------------------------------------------------------------------------------
 
     def everything(self) -> list[Queue]:
-        """Every queue that has a name of its own, outboxes and those of durable subscriptions included."""
+        """Returns every queue that has a name of its own, outboxes and those of durable subscriptions included."""
         return [*self.all.values(), *self.durables.values(), *self.outboxes.values()]
 
     def names(self) -> Iterator[str]:
-        """The names of all of these. 40,000 are copied in less than a millisecond."""
+        """Returns the names of all of these. 40,000 are copied in less than a millisecond."""
         return chain(self.all, self.durables, map(OUTBOX_PREFIX.__add__, self.outboxes))
 
     def find(self, name: str) -> Queue | None:

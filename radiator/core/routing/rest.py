@@ -1,4 +1,4 @@
-"""What a plan does outside the disk, once its persistent part is on the disk."""
+"""Does what a plan does outside the disk, once its persistent part is on the disk."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,7 +33,9 @@ class RestPort(Protocol):
 
 @dataclass(slots=True)
 class Rest:
-    """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
+    """The part of a plan that is not on the disk. Its room is reserved while its persistent part is on its way to the
+    disk.
+    """
 
     admission: RestPort
     producer: Producer

@@ -1,4 +1,4 @@
-"""Which kind of address a SEND is to, and what it would do there."""
+"""Finds which kind of address a SEND is to, and what it would do there."""
 
 from radiator.core.connections import Connection
 from radiator.core.kinds.table import Kinds

@@ -1,4 +1,4 @@
-"""What Queues and Logs, which each have all destinations of one kind, need of Destinations, which has all."""
+"""Names what Queues and Logs, which each have all destinations of one kind, need of Destinations, which has all."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""What connections wait for: room in a queue, in memory, on the disk, in a batch; or an answer."""
+"""Keeps what connections wait for: room in a queue, in memory, on the disk, in a batch; or an answer."""
 
 from collections import deque
 from typing import Protocol, runtime_checkable

@@ -1,5 +1,5 @@
-"""Where a message goes from an exchange that leads on: through others that it is bound to, to an alternate where one
-routes it nowhere, and by headers. Each exchange is visited once, so that a cycle ends.
+"""Finds where a message goes from an exchange that leads on: through others that it is bound to, to an alternate where
+one routes it nowhere, and by headers. Each exchange is visited once, so that a cycle ends.
 """
 
 from collections import deque

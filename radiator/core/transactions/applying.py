@@ -249,7 +249,7 @@ class Applying:
             delivery.take //= 2
 
     def plan(self, delivery: PreparedDelivery) -> Plan:
-        """What its next `take` SENDs would do: fewer, where that makes many copies. Raises Refusal."""
+        """Returns what its next `take` SENDs would do: fewer, where that makes many copies. Raises Refusal."""
         self.authorization.check_prepared(delivery.prepared.principal, delivery.sends[: delivery.take])
         plan = Plan()
         size = 0

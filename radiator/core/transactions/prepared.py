@@ -333,7 +333,7 @@ class PreparedTransactions:
 
 
 def _nothing(count: int) -> None:
-    """The callback where nobody waits."""
+    """Does nothing: the callback where nobody waits."""
 
 
 def _alike(send: Send) -> tuple[object, ...]:
