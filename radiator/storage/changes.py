@@ -1,4 +1,4 @@
-"""What a run of batches changes in the tree: of each row, only its state in the end.
+"""Keeps what a run of batches changes in the tree: of each row, only its state in the end.
 
 Operations are carried out in their order, on rows that are read from the tree where they must be, and kept here. What
 was put and removed again in between never reaches the tree. This module knows nothing of messages, queues or LMDB, and
@@ -32,13 +32,13 @@ class TableRows(Protocol):
     """The tree, or changes of it, as they are before the run."""
 
     def get(self, table: bytes, key: bytes) -> bytes | None:
-        """The value under that key."""
+        """Returns the value under that key."""
 
     def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
-        """The keys under which there is a row, out of these, which ascend."""
+        """Returns the keys under which there is a row, out of these, which ascend."""
 
     def keys(self, table: bytes, start: bytes, end: bytes) -> Iterator[bytes]:
-        """The keys at or after `start`, and before `end`, in their order."""
+        """Returns the keys at or after `start`, and before `end`, in their order."""
 
     def is_empty(self, table: bytes) -> bool:
         """Whether the table has no rows."""
@@ -81,12 +81,12 @@ class Changes:
         return sum(len(changed.rows) for changed in self.tables.values())
 
     def get(self, table: bytes, key: bytes) -> bytes | None:
-        """The value under that key, as it is now."""
+        """Returns the value under that key, as it is now."""
         rows = self._kept(table).rows
         return rows[key] if key in rows else self.tree.get(table, key)
 
     def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
-        """The keys under which there is a row now, out of these, which ascend."""
+        """Returns the keys under which there is a row now, out of these, which ascend."""
         rows = self._kept(table).rows
         if rows.keys().isdisjoint(keys):
             return self.tree.among(table, keys)
@@ -98,18 +98,18 @@ class Changes:
         return not self._kept(table).rows and self.tree.is_empty(table)
 
     def keys(self, table: bytes, start: bytes, end: bytes) -> Iterator[bytes]:
-        """The keys at or after `start`, and before `end`, in their order, as they are now."""
+        """Returns the keys at or after `start`, and before `end`, in their order, as they are now."""
         rows = self._kept(table).rows
         added = sorted(key for key, value in rows.items() if value is not None and start <= key < end)
         before = (key for key in self.tree.keys(table, start, end) if key not in rows)
         return merge(added, before)
 
     def _kept(self, table: bytes) -> TableChanges:
-        """The changes of a table, to be read only."""
+        """Returns the changes of a table, to be read only."""
         return self.tables.get(table, _NONE)
 
     def _of(self, table: bytes) -> TableChanges:
-        """The changes of a table, to be changed."""
+        """Returns the changes of a table, to be changed."""
         changes = self.tables.get(table)
         if changes is None:
             changes = self.tables[table] = TableChanges()

@@ -199,8 +199,8 @@ def _check_sequence(doubt: str, sequence: int, peer: KeepPeer | None, report: Re
 
 
 def _check_declarations(snapshot: Snapshot, report: Report) -> None:
-    """What was declared at run time, and all bindings, in one state of the store. Whether settings are valid depends on
-    config.toml too: a start checks that.
+    """Checks what was declared at run time, and all bindings, in one state of the store. Whether settings are valid
+    depends on config.toml too: a start checks that.
     """
     for key, value in snapshot.rows(SETTINGS):
         number = records.queue_of(key)
@@ -280,7 +280,7 @@ def _recount(reader: Reader, report: Report) -> None:
 
 
 def _next_queue(snapshot: Snapshot, number: int) -> int | None:
-    """The first queue from that number on that has messages or a row, or is being swept."""
+    """Returns the first queue from that number on that has messages or a row, or is being swept."""
     start = records.queue_key(number)
     heads = [next(snapshot.rows(table, start), None) for table in (MESSAGES, DELAYED, LEDGERS, RETIRED)]
     return min((records.queue_of(head[0]) for head in heads if head is not None), default=None)
@@ -326,7 +326,7 @@ def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
 def _count_rows(
     snapshot: Snapshot, table: bytes, prefix: bytes, sized: Callable[[memoryview], tuple[int, bool]]
 ) -> tuple[int, int, int]:
-    """How many messages of a queue are in a table, their bytes, and how many of them expire."""
+    """Returns how many messages of a queue are in a table, their bytes, and how many of them expire."""
     count = count_bytes = expiring = 0
     for key, value in snapshot.rows(table, prefix):
         if not key.startswith(prefix):
@@ -342,7 +342,9 @@ def _count_rows(
 
 
 def _slices(reader: Reader, table: bytes, report: Report) -> Iterator[tuple[Snapshot, bytes, memoryview]]:
-    """Every row of a table, with a snapshot that contains it. One that is added or removed meanwhile may be missed."""
+    """Yields every row of a table, with a snapshot that contains it. One that is added or removed meanwhile may be
+    missed.
+    """
     start: bytes | None = b""
     done = 0
     while start is not None:

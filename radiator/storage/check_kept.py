@@ -1,4 +1,6 @@
-"""What `radiator check` finds wrong with segments that `log_keep` keeps: no start needs them, `restore --log` does."""
+"""Finds, for `radiator check`, what is wrong with segments that `log_keep` keeps: no start needs them, `restore --log`
+does.
+"""
 
 from contextlib import suppress
 from pathlib import Path

@@ -42,7 +42,7 @@ def check_held(reader: Reader, report: Report) -> None:
 
 
 def _delayed_of(snapshot: Snapshot, places: Iterable[bytes]) -> Iterable[bytes]:
-    """The places of all delayed messages of the same queues."""
+    """Yields the places of all delayed messages of the same queues."""
     for prefix in sorted({place[: records.QUEUE_KEY_BYTES] for place in places}):
         for key, _ in snapshot.rows(DELAYED, prefix):
             if not key.startswith(prefix):

@@ -62,7 +62,7 @@ def _check_position(
 
 
 def check_blocks(reader: Reader, report: Report) -> None:
-    """Every block, and whether the blocks of each segment agree with its row."""
+    """Checks every block, and whether the blocks of each segment agree with its row."""
     start: bytes | None = b""
     done = 0
     while start is not None:
@@ -121,7 +121,9 @@ def _check_segment(snapshot: Snapshot, key: bytes, value: bytes, report: Report)
 
 
 def _check_stray(snapshot: Snapshot, key: bytes, block: bytes, report: Report) -> bytes:
-    """A block that begins no segment and was found in none: its segment may have grown in the meantime."""
+    """Reports a block that begins no segment and was found in none, unless its segment has grown in the meantime.
+    Returns the key to go on from.
+    """
     entries = report.decoded(blocks.records_in, key, block)
     segment_row = snapshot.at_or_before(SEGMENTS, key)
     if segment_row is not None and segment_row[0][: -records.OFFSET_BYTES] == key[: -records.OFFSET_BYTES]:
@@ -141,7 +143,7 @@ def _check_stray(snapshot: Snapshot, key: bytes, block: bytes, report: Report) -
 
 
 def check_prepared(reader: Reader, report: Report) -> None:
-    """Every prepared transaction with its SENDs, and every version of a producer-id."""
+    """Checks every prepared transaction with its SENDs, and every version of a producer-id."""
     names: dict[str, int] = {}
     number: int | None = 0
     while number is not None:

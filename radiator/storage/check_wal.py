@@ -1,4 +1,5 @@
-"""What `radiator check` finds where the write-ahead log is damaged: what is lost of which queue, as far as it shows.
+"""Finds, for `radiator check`, what a damaged write-ahead log has lost: what is lost of which queue, as far as it
+shows.
 
 The entries that cannot be carried out are not lost without a trace: those behind the damage can be read one by one.
 Each has the ledgers of the queues that it touches, so the last one accounts for those between, which cannot be read,
@@ -68,7 +69,7 @@ _OTHERS = {
 
 @dataclass(slots=True)
 class LostOfQueue:
-    """What entries that cannot be carried out would change of one queue or log. records: appended to the log."""
+    """The changes to one queue or log by entries that cannot be carried out. records: appended to the log."""
 
     entries: int = 0
     records: int = 0
@@ -77,8 +78,7 @@ class LostOfQueue:
 
 @dataclass(slots=True)
 class LostEntries:
-    """What is lost of all queues and logs, by number. rows: of messages, by table and key, whether they exist in the
-    end.
+    """The losses of all queues and logs, by number. rows: of messages, by table and key, whether they exist in the end.
 
     names: of queues and logs that are declared in these entries. others: how many entries change what belongs to no
     queue. unknown: how many have operations that this Radiator does not know.
@@ -121,7 +121,7 @@ class LostEntries:
 
 
 def _tables_of(operation: Operation) -> tuple[bytes, ...]:
-    """The tables that it changes."""
+    """Returns the tables that it changes."""
     if isinstance(operation, DeleteFirst):
         return operation.tables
     if isinstance(operation, Insert | Upsert | UpsertIndexed | Delete | DeleteIfPresent | DeleteRange):
@@ -181,7 +181,7 @@ def check_wal(snapshot: Snapshot, report: Report) -> None:
 
 
 def _names(snapshot: Snapshot) -> dict[int, str]:
-    """The names of queues and logs, by number; a damaged one is found later."""
+    """Returns the names of queues and logs, by number; a damaged one is found later."""
     names = {}
     for table, kind in _KINDS.items():
         for key, value in snapshot.rows(table):
@@ -191,8 +191,8 @@ def _names(snapshot: Snapshot) -> dict[int, str]:
 
 
 def _messages(snapshot: Snapshot, lost: LostEntries) -> tuple[Counter[int], Counter[int]]:
-    """For each queue: how many messages are missing that the entries put, and how many are there that they remove. A
-    delayed message that they put at its place is neither.
+    """Returns, for each queue, how many messages are missing that the entries put, and how many are there that they
+    remove. A delayed message that they put at its place is neither.
     """
     after: dict[bytes, bool] = {}
     before: dict[bytes, bool] = {}
@@ -206,7 +206,7 @@ def _messages(snapshot: Snapshot, lost: LostEntries) -> tuple[Counter[int], Coun
 
 
 def _of_ledger(snapshot: Snapshot, number: int, name: str, later: Ledger) -> str:
-    """What its ledger says of all that is lost: of the entries between that cannot be read, too."""
+    """Returns what its ledger says of all that is lost: of the entries between that cannot be read, too."""
     key = records.queue_key(number)
     value = snapshot.get(LEDGERS, key)
     before = Ledger()

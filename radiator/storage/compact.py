@@ -40,8 +40,7 @@ class Compacted:
 
 
 def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
-    """When this returns, the data file has no free pages and is synced under its name; a start finds the same as
-    before.
+    """Leaves the data file without free pages, synced under its name; a start finds the same as before.
 
     Raises StoreError where a broker runs, there is no room, or the copy differs from the store: nothing has changed
     then. Raises DiskFailed where the disk fails.
@@ -70,7 +69,8 @@ def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
 
 
 def needed_bytes(data_dir: Path) -> int:
-    """The size of the new file, which is written beside the old one; of a store that is being served, as of now.
+    """Returns the size of the new file, which is written beside the old one; of a store that is being served, as of
+    now.
 
     Raises StoreError where the file system does not have that much room.
     """

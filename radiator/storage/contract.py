@@ -77,8 +77,8 @@ class Store(Protocol):
         """
 
     def load_held(self, load: ReadHeld) -> LoadedHeld:
-        """What the delayed messages of the last committed state hold; in a queue that is deleted, nothing. StoreError:
-        a row is damaged, or out of order.
+        """Returns what the delayed messages of the last committed state hold; in a queue that is deleted, nothing.
+        StoreError: a row is damaged, or out of order.
         """
 
     def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
@@ -107,7 +107,7 @@ class Store(Protocol):
         """Whether the dedup-id is remembered."""
 
     def used_bytes(self) -> int:
-        """Bytes of pages in use, free pages inside the file not counted."""
+        """Returns the bytes of pages in use, free pages inside the file not counted."""
 
     def close(self) -> None:
         """Releases the data directory."""

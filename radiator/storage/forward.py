@@ -49,9 +49,9 @@ class Until(NamedTuple):
 
 @dataclass(slots=True)
 class Forward:
-    """How far a backup was brought. first, last: the indexes of the entries carried out, `entries` in all, written at
-    first_ms and last_ms. left_out: how many entries follow; left_out_messages: how many messages they put into queues;
-    left_out_ms: when the last of them was written. unread: why there may be more; "": there are not.
+    """The result of bringing a backup forward. first, last: the indexes of the entries carried out, `entries` in all,
+    written at first_ms and last_ms. left_out: how many entries follow; left_out_messages: how many messages they put
+    into queues; left_out_ms: when the last of them was written. unread: why there may be more; "": there are not.
     """
 
     first: int = 0
@@ -142,7 +142,7 @@ class LogBehind:
             raise StoreError(f"The message {shown} is not of the store {self._store_id}, of which {self._backup} is.")
 
     def _written_ms(self) -> int:
-        """When the last entry of the backup was written, or a time not long before; 0: not known."""
+        """Returns when the last entry of the backup was written, or a time not long before; 0: not known."""
         for number, path in segments_in(self._directory):
             opening = opening_in(path, self._store_id) if number == self._after.number else None
             if opening is not None:
@@ -198,7 +198,7 @@ def _is_reached(until: Until, last: int) -> bool:
 
 
 def _stored(entry: WalEntry) -> set[int]:
-    """The positions of the messages that it puts into queues."""
+    """Returns the positions of the messages that it puts into queues."""
     stored = set()
     for operation in decode_operations(entry.operations):
         if isinstance(operation, Insert | Upsert):

@@ -106,7 +106,7 @@ class Guard:
         self._next_number = number + 1
 
     def _in_doubt_after(self, changes: Sequence[Write]) -> InDoubt:
-        """Which message is in doubt once these are carried out."""
+        """Returns which message is in doubt once these are carried out."""
         doubts = [write for write in changes if isinstance(write, (Doubt, Settle))]
         if not doubts:
             return self._in_doubt
@@ -123,7 +123,7 @@ class Guard:
 
 
 def _assert_doubts_stay(in_doubt: InDoubt, writes: Sequence[Write]) -> None:
-    """No message is in doubt twice; while it is in doubt, neither it nor its queue is removed."""
+    """Asserts that no message is in doubt twice, and that neither it nor its queue is removed while it is in doubt."""
     messages = set(in_doubt.values())
     assert len(messages) == len(in_doubt), "a message is in doubt twice"
     for write in writes:

@@ -93,7 +93,7 @@ def _hand_on(txn: lmdb.Transaction, peers: Any, name: str, former: str) -> None:
 
 
 def _node(meta: dict[bytes, bytes]) -> str:
-    """The store's node: "" where it has none, or one that cannot be read."""
+    """Returns the store's node: "" where it has none, or one that cannot be read."""
     with suppress(DamagedRecord):
         return records.decode_text(NODE, meta[NODE]) if NODE in meta else ""
     return ""

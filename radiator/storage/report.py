@@ -1,4 +1,4 @@
-"""What a check has read, and what is wrong with it; and how long work reports its progress."""
+"""Collects what a check has read, and what is wrong with it; and says how long work reports its progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ def unheard(what: str, unit: str, done: int, whole: int) -> None:
 
 @dataclass(slots=True)
 class Report:
-    """What was read, and what is wrong with it.
+    """The findings of a check: what was read, and what is wrong with it.
 
     messages, message_bytes: the delayed ones too. exchanges_elsewhere: exchanges that queues are bound to, and that are
     neither standard nor declared at run time: config.toml must declare them. logs: without deleted ones; records: of
@@ -53,7 +53,7 @@ class Report:
             self.findings_left_out += 1
 
     def decoded(self, decode: Callable[[bytes, bytes], _Value], key: bytes, value: bytes | memoryview) -> _Value | None:
-        """The decoded row; None, and a finding, where it is damaged."""
+        """Returns the decoded row; None, and a finding, where it is damaged."""
         try:
             return decode(key, bytes(value))
         except DamagedRecord as error:

@@ -175,7 +175,7 @@ def _opening_of(data: bytes | memoryview) -> _Opening | None:
 
 
 class WalEnd(NamedTuple):
-    """Where the log ends, and `append` goes on. salt: that of the segment."""
+    """The end of the log, where `append` goes on. salt: that of the segment."""
 
     place: Place
     salt: int
@@ -599,7 +599,7 @@ def remnants_in(path: Path, number: int, salt: int) -> Iterator[Remnant]:
 
 
 class KeepBounds(NamedTuple):
-    """How much room the disk must have for segments to be kept that nobody needs. disk_free_min: below it SENDs wait.
+    """The room that the disk must have for segments to be kept that nobody needs. disk_free_min: below it SENDs wait.
     segment_max: the largest segment, in bytes; what the tables take at a time has a like bound.
     """
 
@@ -639,7 +639,9 @@ class _Kept(NamedTuple):
 
 
 class WriteAheadLog:
-    """Where batches are appended. `append` belongs to one thread, `tidy` to any other; they may run at once."""
+    """The log that batches are appended to. `append` belongs to one thread, `tidy` to any other; they may run at
+    once.
+    """
 
     def __init__(
         self,

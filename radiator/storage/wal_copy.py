@@ -29,8 +29,8 @@ _COPIED_AT_ONCE_BYTES = MIB
 
 
 class Copied(NamedTuple):
-    """What a directory of copies has. first, last: the indexes of its entries; last_ms: when the last one was written.
-    copied_bytes: of this run. gaps: a sentence for each.
+    """The contents of a directory of copies. first, last: the indexes of its entries; last_ms: when the last one was
+    written. copied_bytes: of this run. gaps: a sentence for each.
     """
 
     segments: int
@@ -180,7 +180,7 @@ class LogCopier:
             os.close(copy)
 
     def _found(self) -> Iterator[tuple[int, SoundPart]]:
-        """The copies that are there. One that a kill has left without a sound opening is made anew."""
+        """Yields the copies that are there. One that a kill has left without a sound opening is made anew."""
         try:
             found = segments_in(self._to)
             for number, path in found:

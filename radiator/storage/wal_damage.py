@@ -1,4 +1,4 @@
-"""What is left of a write-ahead log that is damaged: for the sentence of a refused start, for `check` and `backup`.
+"""Finds what is left of a damaged write-ahead log: for the sentence of a refused start, for `check` and `backup`.
 
 A reading (wal.py) ends at the first thing that is wrong. Here all that is sound is looked for, in all segments, and put
 in order by the checksums that chain the entries: those that go on from the tables without a gap can be carried out; the

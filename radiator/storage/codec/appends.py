@@ -13,8 +13,8 @@ Partition = tuple[int, int]
 
 
 def appended(appends: Iterable[Append | AppendEvent], others: Iterable[Write]) -> list[Row]:
-    """The blocks, in the order of their keys. No block is in two segments: those that begin in this batch are among its
-    other writes.
+    """Returns the blocks, in the order of their keys. No block is in two segments: those that begin in this batch are
+    among its other writes.
     """
     firsts: dict[Partition, set[int]] = {}
     for write in others:
@@ -31,7 +31,7 @@ def appended(appends: Iterable[Append | AppendEvent], others: Iterable[Write]) -
 
 
 def _runs(appends: Iterable[Append | AppendEvent]) -> dict[Partition, tuple[int, list[Message], list[JournalEvent]]]:
-    """For each partition: the first offset, and what follows it. Raises AssertionError if there is a gap."""
+    """Returns, for each partition, the first offset, and what follows it. Raises AssertionError if there is a gap."""
     runs: dict[Partition, tuple[int, list[Message], list[JournalEvent]]] = {}
     for write in appends:
         partition = (write.log, write.partition)

@@ -45,7 +45,7 @@ def cut(first: int, entries: Entries, cuts: set[int]) -> Iterator[tuple[int, Ent
 
 
 def pack(key: bytes, entries: Entries) -> tuple[bytes, bytes]:
-    """The row of a block: at least one record, all of one kind."""
+    """Returns the row of a block: at least one record, all of one kind."""
     more = 0
     if isinstance(entries[0], Message):
         kind, content = MESSAGES, _packed_messages(entries)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def pack(key: bytes, entries: Entries) -> tuple[bytes, bytes]:
 
 
 def _packed_messages(messages: Sequence[Message]) -> bytes:
-    """The length of each, and then each."""
+    """Returns the length of each, and then each."""
     parts: list[bytes] = []
     sizes: list[int] = []
     for message in messages:
@@ -71,12 +71,12 @@ def _packed_messages(messages: Sequence[Message]) -> bytes:
 
 
 def count_of(value: bytes | memoryview) -> int:
-    """The number of records that a block claims: from its head alone, unchecked."""
+    """Returns the number of records that a block claims: from its head alone, unchecked."""
     return int(_HEAD.unpack_from(value)[2]) if len(value) >= _HEAD.size else 0
 
 
 def checked(key: bytes, value: bytes) -> tuple[int, int]:
-    """The kind of a block's records, and their number, every byte checked. Raises DamagedRecord."""
+    """Returns the kind of a block's records, and their number, every byte checked. Raises DamagedRecord."""
     version = records.RECORD_VERSION + more_of(value)
     records.check(key, value, _HEAD.size, "block", is_longer=True, version=version)
     _, kind, count = _HEAD.unpack_from(value)
@@ -86,7 +86,7 @@ def checked(key: bytes, value: bytes) -> tuple[int, int]:
 
 
 def messages_in(key: bytes, value: bytes, start: int = 0) -> Iterator[Message]:
-    """The messages of a `checked` block, from the `start`-th on. Raises DamagedRecord."""
+    """Yields the messages of a `checked` block, from the `start`-th on. Raises DamagedRecord."""
     count = count_of(value)
     at = _HEAD.size + 4 * count
     if at > len(value) - _CRC_BYTES:
@@ -113,7 +113,7 @@ def messages_in(key: bytes, value: bytes, start: int = 0) -> Iterator[Message]:
 
 
 def events_in(key: bytes, value: bytes) -> list[JournalEvent]:
-    """The events of a `checked` block. Raises DamagedRecord."""
+    """Returns the events of a `checked` block. Raises DamagedRecord."""
     try:
         content = memoryview(value)[_HEAD.size : -_CRC_BYTES]
         return events.unpack(content, count_of(value), more_of(value))
@@ -122,13 +122,13 @@ def events_in(key: bytes, value: bytes) -> list[JournalEvent]:
 
 
 def records_in(key: bytes, value: bytes) -> list[Message] | list[JournalEvent]:
-    """All records of a block, every byte checked. Raises DamagedRecord."""
+    """Returns all records of a block, every byte checked. Raises DamagedRecord."""
     kind, _ = checked(key, value)
     return events_in(key, value) if kind == EVENTS else [*messages_in(key, value)]
 
 
 def more_of(value: bytes) -> int:
-    """How many columns a block of events has besides those that all have: from its head alone, unchecked."""
+    """Returns how many columns a block of events has besides those that all have: from its head alone, unchecked."""
     if len(value) < _HEAD.size or value[1] != EVENTS or value[0] not in _EVENTS_VERSIONS:
         return 0
     return value[0] - records.RECORD_VERSION

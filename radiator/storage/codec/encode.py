@@ -207,7 +207,7 @@ def _of_messages(
 
 
 def _first_ledgers(ledgers: Iterable[Row], others: Iterable[Write]) -> list[Row]:
-    """An empty ledger for each queue that is declared, and has none in the batch."""
+    """Returns an empty ledger for each queue that is declared, and has none in the batch."""
     declared = [records.queue_key(write.queue) for write in others if isinstance(write, Declare)]
     given = {key for key, _ in ledgers} if declared else set()
     return [(key, records.encode_ledger(key, Ledger())) for key in declared if key not in given]
@@ -219,7 +219,7 @@ def _declare(write: Declare) -> Operations:
 
 
 def _next_number(number: int) -> Operation:
-    """The next number: queues and logs share them."""
+    """Returns the next number: queues and logs share them."""
     return _number(META, NEXT_QUEUE, number + 1)
 
 
@@ -297,8 +297,8 @@ def _keep_peer(write: KeepPeer) -> Operations:
 
 
 def _of_doubts(others: Iterable[Write]) -> Operations:
-    """The doubts that are left once all are carried out: a message that is offered and settled in one batch may also be
-    removed by it.
+    """Returns the doubts that are left once all are carried out: a message that is offered and settled in one batch may
+    also be removed by it.
     """
     after: dict[bytes, Doubt | None] = {}
     was_there: list[bytes] = []

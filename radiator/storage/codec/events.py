@@ -25,7 +25,9 @@ _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # bytes of a number, and struct's let
 
 
 def pack(written: Sequence[JournalEvent]) -> tuple[bytes, int]:
-    """The bytes of at least one event, some 18 of each in a full block; and how many more columns are among them."""
+    """Returns the bytes of at least one event, some 18 of each in a full block; and how many more columns are among
+    them.
+    """
     (
         event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number,
         traceparent, correlation_id,
@@ -103,8 +105,8 @@ def unpack(block: bytes | memoryview, count: int, more: int) -> list[JournalEven
 
 
 def positions_of(block: bytes | memoryview, count: int) -> tuple[bytes, ...]:
-    """The bytes of all positions in a block, in about a seventh of the time that `unpack` takes. Raises ValueError for
-    bytes that `pack` has not made, where it finds out.
+    """Returns the bytes of all positions in a block, in about a seventh of the time that `unpack` takes. Raises
+    ValueError for bytes that `pack` has not made, where it finds out.
     """
     columns = _Columns(block, count)
     try:
@@ -134,13 +136,13 @@ class _Columns:
         self._count = count
 
     def take(self, layout: str) -> tuple[int, ...]:
-        """The next numbers, big-endian."""
+        """Returns the next numbers, big-endian."""
         found = struct.unpack_from(f">{layout}", self._block, self.at)
         self.at += struct.calcsize(f">{layout}")
         return found
 
     def names(self) -> list[str]:
-        """The table of names, and the empty one before it."""
+        """Returns the table of names, and the empty one before it."""
         [size] = self.take("H")
         sizes = self.take(f"{size}H")
         ends = [*accumulate(sizes, initial=self.at)]
@@ -148,17 +150,17 @@ class _Columns:
         return ["", *[str(self._block[begin:end], "utf-8") for begin, end in pairwise(ends)]]
 
     def numbers(self) -> tuple[int, ...]:
-        """A column of numbers."""
+        """Returns a column of numbers."""
         [form] = self.take("B")
         return self.take(f"{self._count}{_FORMS[form]}") if form else (0,) * self._count
 
     def pass_over(self) -> None:
-        """A column of numbers."""
+        """Skips a column of numbers."""
         [form] = self.take("B")
         self.at += form * self._count
 
     def positions(self) -> Sequence[int]:
-        """A column of positions."""
+        """Returns a column of positions."""
         [form] = self.take("B")
         if form == 0:
             return (0,) * self._count

@@ -22,12 +22,12 @@ _VERSION = bytes([records.RECORD_VERSION])
 
 
 def by_key_key(queue: int, hashed: bytes, position: int = 0) -> bytes:
-    """Key of the row by which a message is found: sorts by queue, then hash, then position."""
+    """Returns the key of the row by which a message is found: sorts by queue, then hash, then position."""
     return records.queue_key(queue) + hashed + position.to_bytes(records.POSITION_BYTES, "big")
 
 
 def by_key_of(message_key: bytes, hashed: bytes) -> bytes:
-    """The same, of the message that has this key."""
+    """Returns the same for the message that has this key."""
     assert len(hashed) == HASH_BYTES, f"message {message_key.hex()} has a hash of {len(hashed)} bytes"
     return message_key[:_HASH_AT] + hashed + message_key[_HASH_AT:]
 
@@ -38,12 +38,12 @@ def split_by_key_key(key: bytes) -> tuple[bytes, int]:
 
 
 def place_of(key: bytes) -> bytes:
-    """The message's key, from that of its row."""
+    """Returns the message's key, from that of its row."""
     return key[:_HASH_AT] + key[_POSITION_AT:]
 
 
 def encode_by_key(key: bytes) -> bytes:
-    """The row that says that a message has that key: all of it is in the row's own key."""
+    """Returns the row that says that a message has that key: all of it is in the row's own key."""
     return records.seal(key, _VERSION)
 
 
@@ -55,7 +55,7 @@ def decode_by_key(key: bytes, value: bytes) -> tuple[bytes, int]:
 
 
 def encode_held(key: bytes, hashed: bytes) -> bytes:
-    """The hash of the key that a delayed message holds, under the key that the message has at its place."""
+    """Encodes the hash of the key that a delayed message holds, under the key that the message has at its place."""
     return records.seal(key, _VERSION + hashed)
 
 
@@ -75,8 +75,8 @@ def _check_length(key: bytes, size: int) -> None:
 
 
 def of_keys(added: list[bytes], gone: list[bytes]) -> list[Operation]:
-    """The operations for messages that all have a key, by the keys of their rows: first those that are put, as a batch
-    may remove them too.
+    """Returns the operations for messages that all have a key, by the keys of their rows: first those that are put, as
+    a batch may remove them too.
     """
     operations: list[Operation] = []
     if added:
@@ -89,8 +89,8 @@ def of_keys(added: list[bytes], gone: list[bytes]) -> list[Operation]:
 
 
 def of_held(writes: Iterable[Delay | MakeDue]) -> list[Operation]:
-    """The operations for what is held once all writes are carried out: a batch may make a message due and delay it
-    again, under one key of the table.
+    """Returns the operations for what is held once all writes are carried out: a batch may make a message due and delay
+    it again, under one key of the table.
     """
     after: dict[bytes, bytes] = {}
     was_there: list[bytes] = []

@@ -77,7 +77,7 @@ class DeleteFirst(NamedTuple):
 
 
 class UpsertIndexed(NamedTuple):
-    """As Upsert of one row, in a table that has an index: a second table, with one row for each of its rows.
+    """An Upsert of one row, in a table that has an index: a second table, with one row for each of its rows.
 
     A row of the index has as its key the bytes 1 to 8 of the first row's value, and then that row's key. The index row
     of a replaced row is removed; that of the new row is added, with the value `index_value`.
@@ -128,7 +128,7 @@ Operation = (
 
 
 def rows_changed(operation: Operation) -> int:
-    """How many rows it changes at most, as far as it says that: a DeleteRange counts as one."""
+    """Returns how many rows it changes at most, as far as it says that: a DeleteRange counts as one."""
     if isinstance(operation, Insert | Upsert):
         return len(operation.rows)
     if isinstance(operation, Delete | DeleteIfPresent):
@@ -150,7 +150,7 @@ Parts = list[bytes]
 
 
 class Bytes:
-    """What is read from; `at`: the next byte."""
+    """The bytes that are read; `at`: the next one."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -162,7 +162,7 @@ class Bytes:
         return self.at >= len(self._data)
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes. Raises DamagedRecord where there are fewer."""
+        """Returns the next `count` bytes. Raises DamagedRecord where there are fewer."""
         end = self.at + count
         if end > len(self._data):
             raise DamagedRecord("An operation in the log goes on beyond the end of its entry.")
@@ -170,12 +170,12 @@ class Bytes:
         return taken
 
     def unpack(self, shape: struct.Struct) -> tuple[int, ...]:
-        """The numbers of that shape."""
+        """Returns the numbers of that shape."""
         return shape.unpack(self.take(shape.size))
 
 
 class FieldBytes(NamedTuple):
-    """How one field of an operation is written and read."""
+    """Writes and reads one field of an operation."""
 
     write: Callable[[Parts, Any], None]
     read: Callable[[Bytes], Any]
@@ -257,7 +257,9 @@ def encode_operations(operations: Sequence[Operation]) -> Parts:
 
 
 def decode_operations(data: bytes) -> list[Operation]:
-    """The operations of those bytes, whose checksum is right. Raises DamagedRecord for what no Radiator has written."""
+    """Returns the operations of those bytes, whose checksum is right. Raises DamagedRecord for what no Radiator has
+    written.
+    """
     source = Bytes(data)
     operations: list[Operation] = []
     while not source.is_over:
@@ -270,7 +272,7 @@ def decode_operations(data: bytes) -> list[Operation]:
 
 
 class Logged(Protocol):
-    """What the log has of a batch."""
+    """The part of a batch that the log has."""
 
     @property
     def operations(self) -> bytes: ...
@@ -280,8 +282,8 @@ Entry = TypeVar("Entry", bound=Logged)
 
 
 def pieces(entries: Iterable[Entry]) -> Iterator[tuple[list[Operation], Entry]]:
-    """The operations of entries in their order, as many as go in one transaction each, and the entry that is the last
-    of these. There are no more rows than the pages that they copy have room for, unless one entry has them.
+    """Yields the operations of entries in their order, as many as go in one transaction each, and the entry that is the
+    last of these. There are no more rows than the pages that they copy have room for, unless one entry has them.
     """
     piece: list[Operation] = []
     rows = size = 0

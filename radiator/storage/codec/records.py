@@ -64,34 +64,34 @@ _SEQUENCE_BYTES = 8
 
 
 def queue_key(queue: int) -> bytes:
-    """Key of a queue's own rows, and the prefix of its messages' keys."""
+    """Returns the key of a queue's own rows, and the prefix of its messages' keys."""
     return queue.to_bytes(QUEUE_KEY_BYTES, "big")
 
 
 def message_key(queue: int, position: int) -> bytes:
-    """Key of a message and of its redelivery count: sorts by queue, then boot, then sequence."""
+    """Returns the key of a message and of its redelivery count: sorts by queue, then boot, then sequence."""
     return queue.to_bytes(QUEUE_KEY_BYTES, "big") + position.to_bytes(POSITION_BYTES, "big")
 
 
 def queue_of(key: bytes) -> int:
-    """The queue's number in a key."""
+    """Returns the queue's number in a key."""
     return int.from_bytes(key[:QUEUE_KEY_BYTES], "big")
 
 
 def position_in(key: bytes) -> int:
-    """The position in a message's key; a misplaced page may have longer keys."""
+    """Returns the position in a message's key; a misplaced page may have longer keys."""
     return int.from_bytes(key[QUEUE_KEY_BYTES:MESSAGE_KEY_BYTES], "big")
 
 
 def behind(prefix: bytes) -> bytes:
-    """The least key after all those with this prefix. Numbers of queues and transactions never reach the last prefix,
-    after which there is none.
+    """Returns the least key after all those with this prefix. Numbers of queues and transactions never reach the last
+    prefix, after which there is none.
     """
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
 
 
 def delayed_key(queue: int, due_ms: int, position: int = 0) -> bytes:
-    """Key of a delayed message: sorts by queue, then time, then position."""
+    """Returns the key of a delayed message: sorts by queue, then time, then position."""
     return queue_key(queue) + due_ms.to_bytes(_DUE_BYTES, "big") + position.to_bytes(POSITION_BYTES, "big")
 
 
@@ -102,22 +102,26 @@ def split_delayed_key(key: bytes) -> tuple[int, int]:
 
 
 def place_of_delayed(key: bytes) -> bytes:
-    """The message's key when it is at its place."""
+    """Returns the message's key when it is at its place."""
     return key[:QUEUE_KEY_BYTES] + key[QUEUE_KEY_BYTES + _DUE_BYTES :]
 
 
 def settings_key(queue: int) -> bytes:
-    """Key of a queue's settings. It differs from that of its name, also a text: one must not be taken for the other."""
+    """Returns the key of a queue's settings. It differs from that of its name, also a text: one must not be taken for
+    the other.
+    """
     return queue_key(queue) + b"\0"
 
 
 def binding_key(queue: int, exchange: str, key: str) -> bytes:
-    """Key of a binding: all of a queue are adjacent. Names and keys together are longer than LMDB's keys may be."""
+    """Returns the key of a binding: all of a queue are adjacent. Names and keys together are longer than LMDB's keys
+    may be.
+    """
     return queue_key(queue) + sha256(f"{exchange}\0{key}".encode()).digest()[:_BINDING_BYTES]
 
 
 def declared_key(kind: str, name: str) -> bytes:
-    """Key of what was declared at run time: sorts by kind, then name."""
+    """Returns the key of what was declared at run time: sorts by kind, then name."""
     return f"{kind}\0{name}".encode()
 
 
@@ -130,12 +134,14 @@ def split_declared_key(key: bytes) -> tuple[str, str]:
 
 
 def log_key(log: int) -> bytes:
-    """Key of a log's name: it differs from that of a queue's name or settings, which are texts too."""
+    """Returns the key of a log's name: it differs from that of a queue's name or settings, which are texts too."""
     return queue_key(log) + b"\1"
 
 
 def record_key(log: int, partition: int, offset: int) -> bytes:
-    """Key of a block of records by its first offset, and of a segment: sorts by log, then partition, then offset."""
+    """Returns the key of a block of records by its first offset, and of a segment: sorts by log, then partition, then
+    offset.
+    """
     return _RECORD_KEY.pack(log, partition, offset)
 
 
@@ -148,22 +154,22 @@ def split_record_key(key: bytes) -> tuple[int, int, int]:
 
 
 def partition_key(log: int, partition: int) -> bytes:
-    """The prefix of the keys of a partition's blocks and segments."""
+    """Returns the prefix of the keys of a partition's blocks and segments."""
     return record_key(log, partition, 0)[:-OFFSET_BYTES]
 
 
 def group_key(log: int, group: str) -> bytes:
-    """Key of a group's position: at most 4 + 255 bytes; LMDB holds 511."""
+    """Returns the key of a group's position: at most 4 + 255 bytes; LMDB holds 511."""
     return queue_key(log) + group.encode()
 
 
 def dedup_key(queue: int, dedup_id: bytes) -> bytes:
-    """Key of a remembered dedup-id: at most 4 + 255 bytes; LMDB holds 511."""
+    """Returns the key of a remembered dedup-id: at most 4 + 255 bytes; LMDB holds 511."""
     return queue_key(queue) + dedup_id
 
 
 def dedup_time_key(until_ms: int, dedup: bytes) -> bytes:
-    """Key of the same in the order of time; `dedup` is its dedup_key."""
+    """Returns the key of the same in the order of time; `dedup` is its dedup_key."""
     return until_ms.to_bytes(8, "big") + dedup
 
 
@@ -173,12 +179,12 @@ def split_dedup_time_key(key: bytes) -> tuple[int, bytes]:
 
 
 def peer_key(peer: str) -> bytes:
-    """Key of what is known of a linked node: its name."""
+    """Returns the key of what is known of a linked node: its name."""
     return peer.encode()
 
 
 def doubt_key(peer: str, sequence: int) -> bytes:
-    """Key of a message in doubt: sorts by peer, then sequence."""
+    """Returns the key of a message in doubt: sorts by peer, then sequence."""
     return peer.encode() + b"\0" + sequence.to_bytes(_SEQUENCE_BYTES, "big")
 
 
@@ -191,12 +197,12 @@ def split_doubt_key(key: bytes) -> tuple[str, int]:
 
 
 def _name_in(name: bytes, key: bytes, what: str) -> str:
-    """A name in a key: there is no NUL in it."""
+    """Returns a name in a key: there is no NUL in it."""
     return word_in(b"" if b"\0" in name else name, key, what)
 
 
 def word_in(word: bytes, key: bytes, what: str) -> str:
-    """A name that a client has given, in a key."""
+    """Returns a name that a client has given, in a key."""
     try:
         if word:
             return word.decode()
@@ -209,7 +215,7 @@ def word_in(word: bytes, key: bytes, what: str) -> str:
 
 
 def seal(key: bytes, content: bytes) -> bytes:
-    """The value of that content, version included, under that key."""
+    """Returns the value of that content, version included, under that key."""
     return content + crc32(content, crc32(key)).to_bytes(CRC_BYTES, "big")
 
 
@@ -248,7 +254,7 @@ def check(
 
 
 def encode_message(key: bytes, message: Message) -> bytes:
-    """The record of a message."""
+    """Returns the record of a message."""
     destination = message.destination.encode()
     head = _MESSAGE_HEAD.pack(
         RECORD_VERSION,
@@ -263,7 +269,7 @@ def encode_message(key: bytes, message: Message) -> bytes:
 
 
 def message_bytes(value: bytes | memoryview) -> tuple[int, bool]:
-    """Bytes of header block and body, and whether it expires: from the record's head alone, unchecked."""
+    """Returns the bytes of header block and body, and whether it expires: from the record's head alone, unchecked."""
     if len(value) < _MESSAGE_HEAD.size + CRC_BYTES:
         return 0, False
     _, _, destination_bytes, _, _, expires_ms = _MESSAGE_HEAD.unpack_from(value)
@@ -271,7 +277,7 @@ def message_bytes(value: bytes | memoryview) -> tuple[int, bool]:
 
 
 def decode_message(key: bytes, value: bytes) -> Message:
-    """The message of a record, every byte checked. Raises DamagedRecord."""
+    """Returns the message of a record, every byte checked. Raises DamagedRecord."""
     check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
     if len(key) != MESSAGE_KEY_BYTES:
         raise DamagedRecord(f"The message under key {key.hex()} is damaged: its key has {len(key)} bytes, not 16.")
@@ -296,8 +302,8 @@ def _message_in(key: bytes, value: bytes) -> Message:
 
 
 def decode_message_part(key: bytes, value: memoryview, first: int, most: int) -> tuple[Message, int]:
-    """The same with at most `most` bytes of its body, from byte `first` on, and how many the whole body has: no more is
-    copied, however large it is. Raises DamagedRecord.
+    """Returns the same with at most `most` bytes of its body, from byte `first` on, and how many the whole body has: no
+    more is copied, however large it is. Raises DamagedRecord.
     """
     check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
     _, _, destination_bytes, headers_bytes, _, _ = _MESSAGE_HEAD.unpack_from(value)
@@ -310,7 +316,7 @@ def decode_message_part(key: bytes, value: memoryview, first: int, most: int) ->
 
 
 def encode_delayed(key: bytes, message: Message, redeliveries: int, redelivered: bool) -> bytes:
-    """The record of a delayed message."""
+    """Returns the record of a delayed message."""
     count = _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries)
     return seal(key, count + encode_message(key, message)[:-CRC_BYTES])
 
@@ -321,7 +327,9 @@ def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
 
 
 def decode_delayed(key: bytes, value: bytes) -> tuple[Message, int, bool]:
-    """The message of a record, its redelivery count, and whether it is marked redelivered. Raises DamagedRecord."""
+    """Returns the message of a record, its redelivery count, and whether it is marked redelivered. Raises
+    DamagedRecord.
+    """
     check(key, value, _COUNT.size + _MESSAGE_HEAD.size, "delayed message", is_longer=True)
     _, flags, redeliveries = _COUNT.unpack_from(value)
     if len(key) != DELAYED_KEY_BYTES or flags & ~_COUNT_REDELIVERED or value[_COUNT.size] != RECORD_VERSION:
@@ -333,12 +341,12 @@ def decode_delayed(key: bytes, value: bytes) -> tuple[Message, int, bool]:
 
 
 def encode_count(key: bytes, redeliveries: int, redelivered: bool) -> bytes:
-    """The redelivery count of a message, under the message's key in a table of its own."""
+    """Encodes the redelivery count of a message, under the message's key in a table of its own."""
     return seal(key, _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries))
 
 
 def decode_count(key: bytes, value: bytes) -> tuple[int, bool]:
-    """The redelivery count of the message, and whether it is marked redelivered. Raises DamagedRecord."""
+    """Returns the redelivery count of the message, and whether it is marked redelivered. Raises DamagedRecord."""
     check(key, value, _COUNT.size, "redelivery count")
     _, flags, redeliveries = _COUNT.unpack_from(value)
     return redeliveries, bool(flags & _COUNT_REDELIVERED)
@@ -348,7 +356,7 @@ def decode_count(key: bytes, value: bytes) -> tuple[int, bool]:
 
 
 def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
-    """A queue's ledger."""
+    """Encodes a queue's ledger."""
     return seal(
         key,
         _LEDGER.pack(
@@ -375,7 +383,7 @@ def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
 
 
 def decode_ledger(key: bytes, value: bytes) -> Ledger:
-    """A queue's ledger. Raises DamagedRecord; whether it balances is for the caller to check."""
+    """Returns a queue's ledger. Raises DamagedRecord; whether it balances is for the caller to check."""
     if len(value) == _LEDGER_1.size + CRC_BYTES:
         check(key, value, _LEDGER_1.size, "ledger")
         return Ledger(*_LEDGER_1.unpack_from(value)[1:])
@@ -387,7 +395,7 @@ def decode_ledger(key: bytes, value: bytes) -> Ledger:
 
 
 def encode_binding(key: bytes, exchange: str, binding: str) -> bytes:
-    """A binding: the names of exchanges have no NUL."""
+    """Encodes a binding: the names of exchanges have no NUL."""
     return encode_text(key, f"{exchange}\0{binding}")
 
 
@@ -403,7 +411,7 @@ def decode_binding(key: bytes, value: bytes) -> tuple[str, str]:
 
 
 def encode_peer(key: bytes, peer: KeepPeer) -> bytes:
-    """What is known of a linked node."""
+    """Encodes what is known of a linked node."""
     version = PEER_VERSION if peer.earlier else RECORD_VERSION
     head = _PEER.pack(version, peer.out_epoch, peer.out_taken, peer.out_offered, peer.in_epoch, peer.in_last)
     parts = [head]
@@ -419,7 +427,7 @@ def encode_peer(key: bytes, peer: KeepPeer) -> bytes:
 
 
 def decode_peer(key: bytes, value: bytes) -> KeepPeer:
-    """What is known of a linked node. Raises DamagedRecord."""
+    """Returns what is known of a linked node. Raises DamagedRecord."""
     has_earlier = value[:1] == bytes([PEER_VERSION])
     version = PEER_VERSION if has_earlier else RECORD_VERSION
     check(key, value, _PEER.size + has_earlier, "peer", is_longer=True, version=version)
@@ -441,7 +449,7 @@ def decode_peer(key: bytes, value: bytes) -> KeepPeer:
 
 
 def encode_doubt(key: bytes, queue: int, position: int) -> bytes:
-    """Which message is in doubt."""
+    """Encodes which message is in doubt."""
     return seal(key, _DOUBT.pack(RECORD_VERSION, queue, position.to_bytes(POSITION_BYTES, "big")))
 
 
@@ -456,7 +464,7 @@ def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:
 
 
 def encode_segment(key: bytes, segment: KeepSegment) -> bytes:
-    """The counters of a segment, under the key of its first record."""
+    """Encodes the counters of a segment, under the key of its first record."""
     return seal(
         key,
         _SEGMENT.pack(RECORD_VERSION, segment.begin, segment.count, segment.size, segment.first_ms, segment.last_ms),
@@ -464,18 +472,18 @@ def encode_segment(key: bytes, segment: KeepSegment) -> bytes:
 
 
 def decode_segment(key: bytes, value: bytes) -> KeepSegment:
-    """The counters of a segment. Raises DamagedRecord."""
+    """Returns the counters of a segment. Raises DamagedRecord."""
     check(key, value, _SEGMENT.size, "segment")
     return KeepSegment(*split_record_key(key), *_SEGMENT.unpack_from(value)[1:])
 
 
 def encode_position(key: bytes, offsets: list[int]) -> bytes:
-    """A group's position: an offset for each partition."""
+    """Encodes a group's position: an offset for each partition."""
     return seal(key, _POSITION.pack(RECORD_VERSION, len(offsets)) + struct.pack(f">{len(offsets)}Q", *offsets))
 
 
 def decode_position(key: bytes, value: bytes) -> KeepPosition:
-    """A group's position. Raises DamagedRecord."""
+    """Returns a group's position. Raises DamagedRecord."""
     check(key, value, _POSITION.size, "position", is_longer=True)
     _, partitions = _POSITION.unpack_from(value)
     if len(value) != _POSITION.size + partitions * OFFSET_BYTES + CRC_BYTES:
@@ -488,12 +496,12 @@ def decode_position(key: bytes, value: bytes) -> KeepPosition:
 
 
 def encode_text(key: bytes, text: str) -> bytes:
-    """A text: a queue's name, its settings, the store's id."""
+    """Encodes a text: a queue's name, its settings, the store's id."""
     return seal(key, _VERSION + text.encode())
 
 
 def decode_text(key: bytes, value: bytes) -> str:
-    """A text. Raises DamagedRecord."""
+    """Returns a text. Raises DamagedRecord."""
     check(key, value, 1, "row", is_longer=True)
     try:
         return value[1:-CRC_BYTES].decode()
@@ -502,24 +510,24 @@ def decode_text(key: bytes, value: bytes) -> str:
 
 
 def encode_number(key: bytes, number: int) -> bytes:
-    """A whole number below 2**64: a count, a time, a meta row."""
+    """Encodes a whole number below 2**64: a count, a time, a meta row."""
     return seal(key, _NUMBER.pack(RECORD_VERSION, number))
 
 
 def decode_number(key: bytes, value: bytes) -> int:
-    """A whole number. Raises DamagedRecord."""
+    """Returns a whole number. Raises DamagedRecord."""
     check(key, value, _NUMBER.size, "row")
     number: int = _NUMBER.unpack_from(value)[1]
     return number
 
 
 def encode_place(key: bytes, index: int, crc: int, number: int, at: int) -> bytes:
-    """Which entry of the log, its checksum, and where it ends: in which segment, at which byte."""
+    """Encodes which entry of the log, its checksum, and where it ends: in which segment, at which byte."""
     return seal(key, _PLACE.pack(RECORD_VERSION, index, crc, number, at))
 
 
 def decode_place(key: bytes, value: bytes) -> tuple[int, int, int, int]:
-    """The same. Raises DamagedRecord."""
+    """Returns the same. Raises DamagedRecord."""
     check(key, value, _PLACE.size, "row")
     _, index, crc, number, at = _PLACE.unpack_from(value)
     return index, crc, number, at

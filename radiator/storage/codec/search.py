@@ -53,8 +53,8 @@ class EventSearch:
         self.work = 0
 
     def found_in(self, first: int, key: bytes, value: bytes) -> list[tuple[int, JournalEvent]]:
-        """The matching events of a block whose first event has that offset, each with its offset; none of a damaged
-        block.
+        """Returns the matching events of a block whose first event has that offset, each with its offset; none of a
+        damaged block.
         """
         self.work += SEARCH_BLOCK_WORK
         if (self._correlation_id and more_of(value) < CORRELATED) or not self._may_have_some(value):

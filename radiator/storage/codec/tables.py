@@ -41,7 +41,7 @@ FIRST_WITH_LOG = 5  # a store of this format, or a later one, has a write-ahead 
 
 
 def tables_of(number: int) -> tuple[bytes, ...]:
-    """The tables of a store of that format."""
+    """Returns the tables of a store of that format."""
     later = {name for added, names in ADDED.items() if added > number for name in names}
     return tuple(name for name in TABLES if name not in later)
 

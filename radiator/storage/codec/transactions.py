@@ -20,12 +20,12 @@ _NUMBER_BYTES = 8
 
 
 def transaction_key(transaction: int) -> bytes:
-    """Key of a prepared transaction, and the prefix of its SENDs' keys."""
+    """Returns the key of a prepared transaction, and the prefix of its SENDs' keys."""
     return transaction.to_bytes(_NUMBER_BYTES, "big")
 
 
 def send_key(transaction: int, number: int) -> bytes:
-    """Key of one SEND of a prepared transaction: sorts by transaction, then number."""
+    """Returns the key of one SEND of a prepared transaction: sorts by transaction, then number."""
     return _SEND_KEY.pack(transaction, number)
 
 
@@ -35,18 +35,18 @@ def split_send_key(key: bytes) -> tuple[int, int]:
 
 
 def app_key(app: str) -> bytes:
-    """Key of the last version of a producer-id: the id."""
+    """Returns the key of the last version of a producer-id: the id."""
     return app.encode()
 
 
 def encode_transaction(key: bytes, kept: KeepTransaction) -> bytes:
-    """What is known of a prepared transaction."""
+    """Encodes what is known of a prepared transaction."""
     head = _TRANSACTION.pack(RECORD_VERSION, kept.count, kept.size, kept.applied, kept.prepared_ms)
     return seal(key, head + kept.name.encode())
 
 
 def decode_transaction(key: bytes, value: bytes) -> KeepTransaction:
-    """What is known of a prepared transaction. Raises DamagedRecord."""
+    """Returns what is known of a prepared transaction. Raises DamagedRecord."""
     check(key, value, _TRANSACTION.size, "prepared transaction", is_longer=True)
     try:
         name = value[_TRANSACTION.size : -CRC_BYTES].decode()
@@ -57,7 +57,7 @@ def decode_transaction(key: bytes, value: bytes) -> KeepTransaction:
 
 
 def encode_send(key: bytes, send: Send) -> bytes:
-    """A SEND of a prepared transaction, as it is kept until it is in its destinations."""
+    """Encodes a SEND of a prepared transaction, as it is kept until it is in its destinations."""
     destination, dedup_id = send.destination.encode(), send.dedup_id or b""
     flags = send.escaping
     flags |= (send.expires_ms is not None) * _EXPIRY_GIVEN | (send.deliver_at_ms is not None) * _TIME_GIVEN
@@ -75,7 +75,7 @@ def encode_send(key: bytes, send: Send) -> bytes:
 
 
 def decode_send(key: bytes, value: bytes) -> Send:
-    """A SEND of a prepared transaction. Raises DamagedRecord."""
+    """Returns a SEND of a prepared transaction. Raises DamagedRecord."""
     check(key, value, _SEND_HEAD.size, "prepared SEND", is_longer=True)
     _, flags, destination_bytes, dedup_bytes, headers_bytes, expires_ms, due_ms = _SEND_HEAD.unpack_from(value)
     dedup_at = _SEND_HEAD.size + destination_bytes
@@ -98,11 +98,11 @@ def decode_send(key: bytes, value: bytes) -> Send:
 
 
 def encode_app(key: bytes, app: KeepApp) -> bytes:
-    """The last version that was committed for a producer-id."""
+    """Encodes the last version that was committed for a producer-id."""
     return seal(key, _APP.pack(RECORD_VERSION, app.version, app.committed_ms))
 
 
 def decode_app(key: bytes, value: bytes) -> KeepApp:
-    """The last version that was committed for a producer-id. Raises DamagedRecord."""
+    """Returns the last version that was committed for a producer-id. Raises DamagedRecord."""
     check(key, value, _APP.size, "version of a producer-id")
     return KeepApp(word_in(key, key, "version"), *_APP.unpack_from(value)[1:])

@@ -1,4 +1,4 @@
-"""How damage of a store is reported, wherever it is found: a sentence with the file, and what to do."""
+"""Reports damage of a store, wherever it is found: a sentence with the file, and what to do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

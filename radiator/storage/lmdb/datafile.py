@@ -59,15 +59,15 @@ def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bo
 
 
 def map_bytes_of(whole_bytes: int) -> int:
-    """The size of a map for a file that is kept within that many bytes by those who write to it. It takes only address
-    space.
+    """Returns the size of a map for a file that is kept within that many bytes by those who write to it. It takes only
+    address space.
     """
     return whole_bytes * (1 + MAP_EXTRA_SHARE) + MAP_EXTRA_BYTES
 
 
 def map_bytes_for(end_bytes: int, log_bytes: int) -> int:
-    """The size of a map in which that many bytes of a log can be carried out on a file that ends there: what they add,
-    and what removing copies. It takes address space, and of the disk only what is used of it.
+    """Returns the size of a map in which that many bytes of a log can be carried out on a file that ends there: what
+    they add, and what removing copies. It takes address space, and of the disk only what is used of it.
     """
     return end_bytes + _ADDED_SHARE * log_bytes + _COPIES_BYTES
 
@@ -140,8 +140,8 @@ def install(new: Path, target: Path) -> None:
 
 
 def checked_head(file: Path) -> directory.FileHead:
-    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign or cut off, and DiskFailed for
-    one that cannot be read.
+    """Returns the file's head, if it may be mapped. Raises StoreError for a file that is foreign or cut off, and
+    DiskFailed for one that cannot be read.
 
     LMDB does not write free pages at the very end, so a short file can be whole: `commit` fills it up, but a crash may
     come before that. Then the structural check decides, by plain reads of every page. A broker may be running.
@@ -162,7 +162,7 @@ def checked_head(file: Path) -> directory.FileHead:
 
 
 def structure_mistakes(file: Path, progress: Progress = unheard) -> list[str]:
-    """What is wrong with LMDB's own structures in a file that no process writes to, without mapping it.
+    """Returns what is wrong with LMDB's own structures in a file that no process writes to, without mapping it.
 
     LMDB's `verify` looks only at the first page of a value that has several: were another one beyond the end of the
     file, reading it through the map would kill the process. Raises DiskFailed where it cannot be read.
@@ -207,7 +207,7 @@ def refuse_damaged_structure(file: Path, head: directory.FileHead) -> bool:
 
 
 def bare_backup(file: Path) -> str:
-    """The refusal of a backup that was to be served."""
+    """Returns the refusal of a backup that was to be served."""
     return f"{file} is a backup: make a data directory from it with `radiator restore FILE DATA_DIR`."
 
 

@@ -192,7 +192,9 @@ def is_regular(file: Path) -> bool:
 
 
 def _refuse_strangers(directory: Path) -> None:
-    """A store is created only where there is nothing except what an unfinished one left."""
+    """Raises StoreError if the directory has anything except what an unfinished store left: only there one is
+    created.
+    """
     strangers = sorted(name for name in os.listdir(directory) if name not in _HARMLESS)
     if WAL_DIRECTORY in strangers:
         raise StoreError(
@@ -284,7 +286,7 @@ def forget_readers(directory: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """The names in it are on the disk when this returns."""
+    """Syncs the directory: the names in it are on the disk when this returns."""
     _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
 
 

@@ -80,8 +80,8 @@ class TreeFollower:
             self.apply()
 
     def apply(self) -> None:
-        """The tree has everything that was added before, synced, when this returns. Raises DiskFailed; and what was
-        raised where an entry could not be added.
+        """Brings the tree up to everything that was added before, synced, when this returns. Raises DiskFailed; and
+        what was raised where an entry could not be added.
         """
         if not self._entries and self._closed is None:
             return
@@ -136,7 +136,7 @@ class TreeFollower:
         return APPLIED_EVERY_S
 
     def get(self, table: bytes, key: bytes) -> bytes | None:
-        """The value under that key, of the last entry that was added. Raises StoreError."""
+        """Returns the value under that key, of the last entry that was added. Raises StoreError."""
         with self._adding:
             self._refuse_after_failure()
             with self._reading():

@@ -35,8 +35,8 @@ _JSON_LINE = block_of(ESCAPING_ALL, (CONTENT_TYPE, JSON))
 
 
 def read_logs(rows: Callable[[bytes], Iterable[tuple[bytes, bytes]]]) -> list[StoredLog]:
-    """All logs, including deleted ones that still have segments. rows: returns those of a table. Raises DamagedRecord,
-    and StoreError (a clause) for contradictions.
+    """Returns all logs, including deleted ones that still have segments. rows: returns those of a table. Raises
+    DamagedRecord, and StoreError (a clause) for contradictions.
     """
     settings = dict(rows(SETTINGS))
     logs: dict[int, StoredLog] = {}
@@ -63,7 +63,7 @@ def read_logs(rows: Callable[[bytes], Iterable[tuple[bytes, bytes]]]) -> list[St
 
 
 def segment_mistake(before: KeepSegment | None, segment: KeepSegment) -> str:
-    """What is wrong with a segment that follows the other one; "": nothing."""
+    """Returns what is wrong with a segment that follows the other one; "": nothing."""
     shown = f"segment {segment.first} of partition {segment.partition} of log {segment.log}"
     if not segment.first <= segment.begin <= segment.first + segment.count:
         return f"{shown} begins at {segment.begin}, and has {count_text(segment.count, 'record')}"
@@ -129,7 +129,7 @@ def load_events(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadEvents
 
 
 def _end_of(key: bytes, value: bytes) -> int:
-    """The offset behind a block; its first, where it is damaged and cannot tell."""
+    """Returns the offset behind a block; its first, where it is damaged and cannot tell."""
     first = records.split_record_key(key)[2]
     try:
         return first + blocks.checked(key, value)[1]
@@ -140,7 +140,7 @@ def _end_of(key: bytes, value: bytes) -> int:
 def _stretches(
     txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, store_id: str
 ) -> Iterator[tuple[int, list[Message] | None]]:
-    """What the blocks have of the requested offsets, with the offset of the first; None: a damaged block.
+    """Yields what the blocks have of the requested offsets, with the offset of the first; None: a damaged block.
 
     Raises StoreError, a clause, where they are not in order.
     """
@@ -167,7 +167,7 @@ def _stretches(
 
 
 def _shown(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog) -> str:
-    """The partition, as a sentence names it."""
+    """Returns the partition, as a sentence names it."""
     key = records.log_key(load.log)
     name = txn.get(key, db=tables[LOGS])
     with suppress(DamagedRecord):
@@ -186,12 +186,12 @@ def find_block(cursor: "lmdb.Cursor[Any]", key: bytes, prefix: bytes) -> None:
 
 
 def _messages(key: bytes, value: bytes, start: int, load: ReadLog, _: str) -> list[Message]:
-    """The messages of a block of messages."""
+    """Returns the messages of a block of messages."""
     return [*islice(blocks.messages_in(key, value, start), load.messages_max)]
 
 
 def _journal_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id: str) -> list[Message]:
-    """The messages of a block of events."""
+    """Returns the messages of a block of events."""
     first = records.split_record_key(key)[2]
     return [
         Message(

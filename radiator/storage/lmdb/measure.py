@@ -1,4 +1,4 @@
-"""How much of its file a store uses: called by the loader's thread."""
+"""Measures how much of its file a store uses: called by the loader's thread."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pa
 
 
 def used_bytes(env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Database]") -> int:
-    """Bytes of the file that a commit cannot use again: pages of the tables, and of LMDB's list of free pages.
+    """Returns the bytes of the file that a commit cannot use again: pages of the tables, and of LMDB's list of free
+    pages.
 
     While a reader (a backup, a check) holds an older snapshot, it may use free pages: then the whole file counts.
     Raises StoreError where LMDB cannot read on.
@@ -32,11 +33,11 @@ def used_bytes(env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Dat
 
 
 def spare_bytes(file: Path, used: int) -> int:
-    """Bytes of the disk that the file occupies and no longer uses: commits take them before it grows."""
+    """Returns the bytes of the disk that the file occupies and no longer uses: commits take them before it grows."""
     return max(0, file.stat().st_blocks * 512 - used)
 
 
 def snapshots(readers: str) -> list[int]:
-    """The transaction numbers that LMDB's table of readers (process, thread, transaction) shows in use."""
+    """Returns the transaction numbers that LMDB's table of readers (process, thread, transaction) shows in use."""
     last_words = [line.split()[-1] for line in readers.splitlines() if line.strip()]
     return [int(word) for word in last_words if word.isdigit()]

@@ -1,4 +1,4 @@
-"""What `restore` does about damaged rows that a start refuses, so that everything else can be recovered.
+"""Mends, for `restore`, damaged rows that a start refuses, so that everything else can be recovered.
 
 Rows of settings, exchanges, bindings, positions of groups, versions, and prepared transactions are left out. The row of
 a segment is rebuilt from its blocks; a log whose name is damaged gets another one. Names and ledgers of queues:

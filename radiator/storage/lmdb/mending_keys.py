@@ -1,4 +1,4 @@
-"""What `restore` does about rows of keys that the broker could not read, or that are of no message.
+"""Mends, for `restore`, rows of keys that the broker could not read, or that are of no message.
 
 A damaged row by which a message is found is made anew, if there is a message at its place. One of a key that is held is
 left out: the key is no longer held.

@@ -1,4 +1,4 @@
-"""What `restore` does where names, ledgers and messages of queues disagree, so that a start accepts what is there.
+"""Mends, for `restore`, names, ledgers and messages of queues that disagree, so that a start accepts what is there.
 
 No stored message is left out: a queue without a name gets one, a missing or wrong ledger is rebuilt from what is there,
 with what it knew of the past. Rows under numbers that were never assigned are damaged keys: they are removed.
@@ -57,7 +57,7 @@ def mend_ledgers(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[str]:
 
 
 def _recounted(txn: "lmdb.Transaction[bytes]", tables: Tables, next_queue: int, mended: list[str]) -> dict[int, Ledger]:
-    """What is stored of each queue. Rows of queues that never existed are removed."""
+    """Returns what is stored of each queue. Rows of queues that never existed are removed."""
     stored: dict[int, Ledger] = {}
     strays: Counter[bytes] = Counter()
     for table, sized in ((MESSAGES, records.message_bytes), (DELAYED, records.delayed_bytes)):

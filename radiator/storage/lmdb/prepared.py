@@ -17,7 +17,7 @@ from radiator.storage.lmdb.logs import Tables
 
 
 def read_transactions(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepTransaction]:
-    """The transactions that are not finished; counted: the number of prepared SENDs. Raises DamagedRecord, and
+    """Returns the transactions that are not finished; counted: the number of prepared SENDs. Raises DamagedRecord, and
     StoreError (a clause) for contradictions.
     """
     found = [transactions.decode_transaction(key, value) for key, value in rows]
@@ -35,7 +35,7 @@ def read_transactions(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list
 
 
 def read_apps(rows: Iterable[tuple[bytes, bytes]]) -> list[KeepApp]:
-    """The last version of each `producer-id`. Raises DamagedRecord."""
+    """Returns the last version of each `producer-id`. Raises DamagedRecord."""
     return [transactions.decode_app(key, value) for key, value in rows]
 
 

@@ -52,8 +52,8 @@ class Reader:
     """A store opened read-only, beside a running broker or alone. The only lock that it takes is LMDB's for readers."""
 
     def __init__(self, path: Path, despite_damage: bool = False) -> None:
-        """A data directory, or a single file (a backup, which no process writes). despite_damage: where the log is
-        damaged, a snapshot has what can be read in order, and says so. Raises StoreError, or DiskFailed.
+        """Opens a data directory, or a single file (a backup, which no process writes). despite_damage: where the log
+        is damaged, a snapshot has what can be read in order, and says so. Raises StoreError, or DiskFailed.
         """
         self._despite_damage = despite_damage
         self._damage: tuple[bytes | None, str, LogDamage] | None = None  # of the last snapshot: its `applied`, and why
@@ -101,7 +101,7 @@ class Reader:
 
     @contextmanager
     def snapshot(self) -> Iterator["Snapshot"]:
-        """One state of the store, unaffected by commits, with all that was receipted before. It pins that state's
+        """Gives one state of the store, unaffected by commits, with all that was receipted before. It pins that state's
         pages: keep it short.
         """
         try:
@@ -127,7 +127,7 @@ class Reader:
             raise StoreError(f"{self.file} cannot be read: {error}.") from error
 
     def _behind(self, snapshot: "Snapshot", is_last_try: bool) -> Changes | None:
-        """What the log has that the tree has not; None: nothing, or there is no log."""
+        """Returns what the log has that the tree has not; None: nothing, or there is no log."""
         meta = snapshot.meta()
         try:
             snapshot.entries_behind = self._entries_behind(meta)
@@ -151,8 +151,8 @@ class Reader:
         return changes if changes.tables else None
 
     def _entries_behind(self, meta: dict[bytes, bytes]) -> list[WalEntry]:
-        """The entries that the tables do not have. A store of a format without a log, or of a later one, has none: the
-        caller refuses that.
+        """Returns the entries that the tables do not have. A store of a format without a log, or of a later one, has
+        none: the caller refuses that.
         """
         number = records.decode_number(FORMAT, meta[FORMAT]) if self._has_log and FORMAT in meta else 0
         if not FIRST_WITH_LOG <= number <= records.FORMAT:
@@ -192,7 +192,7 @@ def _watched(opened_file: int, whole: int, progress: Progress) -> Iterator[None]
 
 
 class LogDamage(NamedTuple):
-    """Why the log cannot be read in order, as a sentence, and what is left of it."""
+    """The damage of a log: why it cannot be read in order, as a sentence, and what is left of it."""
 
     sentence: str
     remains: WalRemains
@@ -212,11 +212,11 @@ class Snapshot:
     damage: LogDamage | None = None  # there may be more that was receipted
 
     def meta(self) -> dict[bytes, bytes]:
-        """The rows of meta."""
+        """Returns the rows of meta."""
         return {key: bytes(value) for key, value in self.rows(META)}
 
     def _changed(self, table: bytes) -> dict[bytes, bytes | None]:
-        """The rows of the table that differ from LMDB's; None: removed."""
+        """Returns the rows of the table that differ from LMDB's; None: removed."""
         found = self.changes.tables.get(table) if self.changes is not None else None
         return {} if found is None else found.rows
 
@@ -229,7 +229,7 @@ class Snapshot:
                     yield bytes(key), value
 
     def rows(self, table: bytes, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """The rows from a key on, in their order."""
+        """Yields the rows from a key on, in their order."""
         changed = self._changed(table)
         if not changed:
             yield from self._tree_rows(table, start)
@@ -239,7 +239,7 @@ class Snapshot:
         yield from merge(added, kept, key=itemgetter(0))
 
     def get(self, table: bytes, key: bytes) -> bytes | None:
-        """One value."""
+        """Returns one value."""
         changed = self._changed(table)
         if key in changed:
             return changed[key]
@@ -248,7 +248,7 @@ class Snapshot:
         return None if value is None else bytes(value)
 
     def at_or_before(self, table: bytes, key: bytes) -> tuple[bytes, bytes] | None:
-        """The row under that key, or the last one before it."""
+        """Returns the row under that key, or the last one before it."""
         changed = self._changed(table)
         added = max((one for one, value in changed.items() if value is not None and one <= key), default=b"")
         opened = self._open(table)
@@ -270,18 +270,18 @@ class Snapshot:
         return opened is not None and not any(opened.flags().values())
 
     def tables(self) -> list[bytes]:
-        """The names of all tables, Radiator's or not, in LMDB's order."""
+        """Returns the names of all tables, Radiator's or not, in LMDB's order."""
         return [bytes(name) for name, _ in self.txn.cursor(self.env.open_db(None, txn=self.txn)).iternext()]
 
     def used_bytes(self) -> int:
-        """The bytes of all pages except free ones and their list: the size of a compact copy."""
+        """Returns the bytes of all pages except free ones and their list: the size of a compact copy."""
         found = [self.env.open_db(None, txn=self.txn), *(self._open(table) for table in self.tables())]
         stats = [self.txn.stat(table) for table in found if table is not None]
         pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
         return (_META_PAGES + pages) * stats[0]["psize"]
 
     def entries(self, table: bytes) -> int:
-        """How many rows the table has, by LMDB's own count of those that are in the tree."""
+        """Returns how many rows the table has, by LMDB's own count of those that are in the tree."""
         opened = self._open(table)
         counted: int = 0 if opened is None else self.txn.stat(opened)["entries"]
         for key, value in self._changed(table).items():
@@ -290,7 +290,7 @@ class Snapshot:
         return counted
 
     def store_id(self) -> str:
-        """The prefix of message ids. Raises DamagedRecord."""
+        """Returns the prefix of message ids. Raises DamagedRecord."""
         return records.decode_text(STORE_ID, self.get(META, STORE_ID) or b"")
 
     def queues(self) -> dict[int, str]:
@@ -307,12 +307,14 @@ class Snapshot:
             yield records.queue_of(key), records.split_delayed_key(key)[1]
 
     def logs(self) -> list[StoredLog]:
-        """All logs with their segments and positions, as a start finds them. Raises DamagedRecord and StoreError."""
+        """Returns all logs with their segments and positions, as a start finds them. Raises DamagedRecord and
+        StoreError.
+        """
         return read_logs(lambda table: ((key, bytes(value)) for key, value in self.rows(table)))
 
     def blocks(self, log: int, partition: int, offset: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
-        """The blocks of a partition that may have records from that offset on: the offset of the first record, key and
-        value, as blocks.py reads them. Nothing is checked: there may be gaps, and the first may end before.
+        """Yields the blocks of a partition that may have records from that offset on: the offset of the first record,
+        key and value, as blocks.py reads them. Nothing is checked: there may be gaps, and the first may end before.
         """
         prefix = records.partition_key(log, partition)
         opened = self._open(RECORDS)
@@ -337,7 +339,7 @@ class Snapshot:
 
 
 def backup_meta(file: Path) -> dict[bytes, bytes] | None:
-    """The rows of meta of a file that `radiator backup` has made, in any format; None for any other file."""
+    """Returns the rows of meta of a file that `radiator backup` has made, in any format; None for any other file."""
     if not file.is_file():
         return None
     try:

@@ -83,7 +83,7 @@ class TreeReader:
         return loaded
 
     def _load_at(self, load: ReadQueue) -> Loaded:
-        """The messages that are there at the given positions."""
+        """Returns the messages that are there at the given positions."""
         loaded = Loaded(load.request)
         with self._reading() as txn:
             redelivery = _RedeliveryCounts(txn, self._tables[COUNTS], records.queue_key(load.queue))
@@ -95,7 +95,7 @@ class TreeReader:
         return loaded
 
     def _load_part(self, load: ReadQueue, first: int, most: int) -> Loaded:
-        """The same with a part of each body: the rest is checked where it is, and copied nowhere."""
+        """Returns the same with a part of each body: the rest is checked where it is, and copied nowhere."""
         loaded = Loaded(load.request)
         with reading_tables(self._file), self._env.begin(buffers=True) as txn, self._env.begin() as counts:
             redelivery = _RedeliveryCounts(counts, self._tables[COUNTS], records.queue_key(load.queue))
@@ -168,7 +168,7 @@ class TreeReader:
         return txn.get(records.queue_key(queue), db=self._tables[QUEUES]) is not None
 
     def _shown(self, txn: "lmdb.Transaction[bytes]", queue: int) -> str:
-        """The queue, as a sentence names it."""
+        """Returns the queue, as a sentence names it."""
         key = records.queue_key(queue)
         with suppress(DamagedRecord):
             return f"queue {records.decode_text(key, txn.get(key, b'', db=self._tables[QUEUES]))!r}"
@@ -259,7 +259,7 @@ class TreeReader:
 
 
 def _rows_of_key(rows: "lmdb.Cursor[bytes]", load: ReadKeys, hashed: bytes, after: int) -> Iterator[bytes]:
-    """The keys of its rows, in order. Raises StoreError, a clause."""
+    """Yields the keys of its rows, in order. Raises StoreError, a clause."""
     last = keyed.by_key_key(load.queue, hashed, after)
     prefix = last[: -records.POSITION_BYTES]
     if not rows.set_range(last + b"\0"):

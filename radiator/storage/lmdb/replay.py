@@ -15,20 +15,22 @@ from radiator.storage.wal_damage import explained
 
 
 def mark(place: Place) -> Upsert:
-    """The row that says which entry is the last that the tables have: in the transaction that brings it there."""
+    """Returns the row that says which entry is the last that the tables have: in the transaction that brings it
+    there.
+    """
     return Upsert(META, [(APPLIED, records.encode_place(APPLIED, *place))])
 
 
 def applied(meta: Mapping[bytes, bytes]) -> Place | None:
-    """The last entry that the tables have; None: a store without a log. Raises DamagedRecord."""
+    """Returns the last entry that the tables have; None: a store without a log. Raises DamagedRecord."""
     if APPLIED not in meta or BACKUP in meta:
         return None
     return Place(*records.decode_place(APPLIED, meta[APPLIED]))
 
 
 def reading_behind(data_dir: Path, meta: Mapping[bytes, bytes]) -> WalReading | None:
-    """The entries that the tables do not have; None where there is no log, and none is missing. Raises StoreError where
-    it is missing, or it is not known what the tables have of it, and DamagedRecord for rows of meta.
+    """Returns the entries that the tables do not have; None where there is no log, and none is missing. Raises
+    StoreError where it is missing, or it is not known what the tables have of it, and DamagedRecord for rows of meta.
     """
     if STORE_ID not in meta:
         raise StoreError(f"{data_dir / DATA_FILE} is damaged: its table meta has no row 'store_id'. Restore a backup.")
@@ -48,8 +50,8 @@ def reading_behind(data_dir: Path, meta: Mapping[bytes, bytes]) -> WalReading | 
 
 
 def replay(writer: TreeWriter, data_dir: Path, meta: Mapping[bytes, bytes]) -> WalReading | None:
-    """The tables have all that the log has when this returns; returns how far it was read, or None where there is no
-    log. Raises StoreError and DiskFailed.
+    """Carries out what the log has and the tables have not; returns how far it was read, or None where there is no log.
+    Raises StoreError and DiskFailed.
     """
     try:
         with unreadable.reading(data_dir / WAL_DIRECTORY):

@@ -1,5 +1,5 @@
-"""What a start finds in a store, and what it writes there first. Its cost depends on the number of queues, never on the
-number of messages. Contradictions are refused before anything is served.
+"""Reads what a start finds in a store, and names what it writes there first. Its cost depends on the number of queues,
+never on the number of messages. Contradictions are refused before anything is served.
 """
 
 from collections.abc import Iterator
@@ -46,15 +46,15 @@ from radiator.storage.lmdb.datafile import refuse_bare_backups, refuse_other_for
 
 
 class Start:
-    """What was read. tables: those that are there. recovery: with the boot that `writes` begins.
+    """The state that a start has read. tables: those that are there. recovery: with the boot that `writes` begins.
 
     redelivered_below: messages of earlier boots were stored before an unclean stop. upgrade: converts a store of an
     earlier format to the present one. writes: must be on the disk before the boot is used anywhere.
     """
 
     def __init__(self, env: lmdb.Environment, file: Path, tables: "dict[bytes, lmdb._Database]", node: str) -> None:
-        """The tables have all that the log has. node: must own the store, and owns it from now on if no node did; "":
-        any. Raises StoreError.
+        """Begins a start: the tables have all that the log has. node: must own the store, and owns it from now on if no
+        node did; "": any. Raises StoreError.
         """
         self._env = env
         self.tables = tables
@@ -109,7 +109,9 @@ class Start:
                 recovery.peers, recovery.doubts = self._read_links(views)
 
     def _rows(self, txn: "lmdb.Transaction[Any]", table: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All rows of a table that a start reads whole. Raises Contradiction unless they ascend and are all there."""
+        """Yields all rows of a table that a start reads whole. Raises Contradiction unless they ascend and are all
+        there.
+        """
         last, count = b"", 0
         for key, value in txn.cursor(self.tables[table]):
             # D32: no checksum of a row shows that LMDB's pages have lost rows, or have them twice
@@ -190,7 +192,9 @@ class Start:
             raise self._contradiction(error) from None
 
     def _read_declarations(self, txn: "lmdb.Transaction[bytes]") -> tuple[list[KeepDeclared], list[Bind]]:
-        """What was declared at run time, and all bindings. Raises Contradiction where a binding's queue is missing."""
+        """Returns what was declared at run time, and all bindings. Raises Contradiction where a binding's queue is
+        missing.
+        """
         if DECLARED not in self.tables:
             return [], []
         declared = [
@@ -208,7 +212,7 @@ class Start:
         return declared, bindings
 
     def _read_links(self, txn: "lmdb.Transaction[memoryview]") -> tuple[list[KeepPeer], list[StoredDoubt]]:
-        """The linked nodes, and what is in doubt with them: reads only these rows, whatever else is stored.
+        """Returns the linked nodes, and what is in doubt with them: reads only these rows, whatever else is stored.
 
         Raises Contradiction where a message in doubt is not there, since its doubt goes with it, or its node is not.
         """
@@ -238,7 +242,7 @@ def refuse_missing_rows(file: Path, meta: dict[bytes, bytes]) -> None:
 
 
 def open_tables(env: lmdb.Environment, file: Path, number: int) -> "dict[bytes, lmdb._Database]":
-    """The tables of a store of that format. Raises StoreError where one has flags."""
+    """Returns the tables of a store of that format. Raises StoreError where one has flags."""
     tables = {name: env.open_db(name, create=False) for name in tables_of(number)}
     flagged = [name.decode() for name, table in tables.items() if any(table.flags().values())]
     if flagged:
@@ -247,7 +251,7 @@ def open_tables(env: lmdb.Environment, file: Path, number: int) -> "dict[bytes, 
 
 
 def meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[bytes, bytes]:
-    """The rows of meta; none where the file has no such table."""
+    """Returns the rows of meta; none where the file has no such table."""
     try:
         return dict(txn.cursor(env.open_db(META, txn=txn, create=False)))
     except lmdb.NotFoundError:
@@ -255,7 +259,7 @@ def meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[byt
 
 
 def _redeliveries(key: bytes, value: memoryview | None) -> int:
-    """The redeliveries of a message, from its count; 0 where that is not there, or damaged."""
+    """Returns the redeliveries of a message, from its count; 0 where that is not there, or damaged."""
     try:
         return records.decode_count(key, bytes(value))[0] if value is not None else 0
     except DamagedRecord:

@@ -223,7 +223,9 @@ class LmdbStore:
         self._follower.add(operations, content, self._boot, ms)
 
     def catch_up(self) -> None:
-        """The tree has all that was committed when this returns. The follower's thread calls it. Raises DiskFailed."""
+        """Brings the tree up to all that was committed, when this returns. The follower's thread calls it. Raises
+        DiskFailed.
+        """
         self._follower.catch_up()
 
     @property
@@ -316,17 +318,19 @@ class LmdbStore:
         self._wal.use_disk_free_min(disk_free_min)
 
     def wal_bytes(self) -> tuple[int, int]:
-        """Bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
+        """Returns the bytes of the write-ahead log's files, and of those of them that log_keep keeps."""
         return self._wal.size_bytes, self._wal.kept_bytes
 
     def wal_numbers(self) -> WalNumbers:
-        """How the log stands, besides its bytes."""
+        """Returns how the log stands, besides its bytes."""
         segments, spare = self._wal.segments
         follower = self._follower
         return WalNumbers(segments, spare, follower.unapplied_entries, follower.unapplied_bytes, follower.bound)
 
     def spare_bytes(self) -> int:
-        """Bytes of the disk that the file occupies and no longer uses: commits take them before it grows."""
+        """Returns the bytes of the disk that the file occupies and no longer uses: commits take them before it
+        grows.
+        """
         return measure.spare_bytes(self._file, self.used_bytes())
 
     def close(self) -> None:

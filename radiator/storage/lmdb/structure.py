@@ -133,7 +133,9 @@ class StructureCheck:
     # ---- the trees of one state -------------------------------------------------------------------------------------
 
     def _tables(self, transaction: int) -> list[Table]:
-        """All tables, as that transaction has left them; none where the next but one has overwritten its meta page."""
+        """Returns all tables, as that transaction has left them; none where the next but one has overwritten its meta
+        page.
+        """
         page = self._read(transaction & 1, self._page_bytes)
         meta = directory.Meta.of(page)
         if meta.transaction != transaction:
@@ -151,7 +153,7 @@ class StructureCheck:
         return tables
 
     def _leaves(self, table: Table, start: bytes) -> Iterator[tuple[bytes, list[PageNode], bytes | None]]:
-        """The leaves from that key on, each with the key that ends it; None: it is the last."""
+        """Yields the leaves from that key on, each with the key that ends it; None: it is the last."""
         if table.root == _NO_ROOT:
             return
         if not 1 <= table.depth <= _DEPTH_MAX:
@@ -161,7 +163,7 @@ class StructureCheck:
     def _leaves_of(
         self, table: Table, number: int, level: int, low: bytes, high: bytes | None, start: bytes
     ) -> Iterator[tuple[bytes, list[PageNode], bytes | None]]:
-        """The leaves below a page, whose keys are from low on, and before high."""
+        """Yields the leaves below a page, whose keys are from low on, and before high."""
         is_leaf = level == table.depth
         page = self._page(table, number, _LEAF if is_leaf else _BRANCH)
         nodes = self._nodes(table, number, page, is_leaf)
@@ -190,7 +192,7 @@ class StructureCheck:
         return page
 
     def _nodes(self, table: Table, number: int, page: bytes, is_leaf: bool) -> list[PageNode]:
-        """The nodes of a page, all of which is accounted for, since nodes fill it from its free space on."""
+        """Returns the nodes of a page, all of which is accounted for, since nodes fill it from its free space on."""
         _, _, lower, upper = _PAGE.unpack_from(page)
         count = (lower - _HEAD_BYTES) // 2
         if count < (1 if is_leaf else 2) or lower % 2 or not lower <= upper <= self._page_bytes:

@@ -30,7 +30,7 @@ _kept: list[object] = []  # what C will call
 
 
 def could_not_be_read(file: Path | str, why: object = "") -> str:
-    """The sentence for it."""
+    """Returns the sentence for it."""
     because = f" ({why})" if why else ""
     return (
         f"{file} could not be read{because}: its disk failed, or the file was cut. Try again when the disk can be read,"
@@ -50,8 +50,8 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def last_words(file: Path, line: Callable[[str], str] = "radiator: {}\n".format) -> None:
-    """From now on a page of the map that cannot be read ends this process with that sentence, formatted by `line`, and
-    status 74.
+    """Lets a page of the map that cannot be read end this process, from now on, with that sentence, formatted by
+    `line`, and status 74.
 
     The handler is Python: the thread that reads a map holds no lock that the handler needs, and waits for the
     interpreter's own as any other does.

@@ -82,7 +82,7 @@ class TreeWriter:
             raise DiskFailed(f"Writing to {self._file} failed: {error}.{self._free_text()}") from error
 
     def _free_text(self) -> str:
-        """For the reader of the sentence: LMDB calls a full disk an input/output error."""
+        """Returns what the reader of the sentence needs, since LMDB calls a full disk an input/output error."""
         try:
             file_system = os.statvfs(self._file)
         except OSError:
@@ -194,18 +194,20 @@ class TreeRows:
             self._txn = None
 
     def follow(self, changes: Changes) -> None:
-        """The tables have got these changes, and the next transaction shall see them."""
+        """Called when the tables have got these changes: the next transaction shall see them."""
         for table, changed in changes.tables.items():
             if table in self._last:
                 self._last[table] = max(self._last[table], changed.last)
 
     def get(self, table: bytes, key: bytes) -> bytes | None:
-        """The value under that key."""
+        """Returns the value under that key."""
         value = self._transaction().get(key, db=self._tables[table])
         return None if value is None else bytes(value)
 
     def among(self, table: bytes, keys: Sequence[bytes]) -> list[bytes]:
-        """The keys under which there is a row, out of these, which ascend: LMDB is asked only where one may be."""
+        """Returns the keys under which there is a row, out of these, which ascend: LMDB is asked only where one may
+        be.
+        """
         if not keys or keys[0] > self._last_of(table):
             return []
         cursor = self._cursor(table)
@@ -223,7 +225,7 @@ class TreeRows:
         return not self._last_of(table) or not self._cursor(table).first()
 
     def keys(self, table: bytes, start: bytes, end: bytes) -> Iterator[bytes]:
-        """The keys at or after `start`, and before `end`, in their order."""
+        """Yields the keys at or after `start`, and before `end`, in their order."""
         cursor = self._cursor(table)
         if cursor.set_range(start):
             for found in cursor.iternext(values=False):
@@ -233,7 +235,7 @@ class TreeRows:
                 yield key
 
     def _last_of(self, table: bytes) -> bytes:
-        """No key of the table is larger; b"": it is empty."""
+        """Returns a key that no key of the table exceeds; b"": it is empty."""
         if table not in self._last:
             cursor = self._cursor(table)
             self._last[table] = bytes(cursor.key()) if cursor.last() else b""
