@@ -1,6 +1,6 @@
-"""What is copied when. Nothing is held between two files but the manifest, so that a kill at any moment loses nothing:
-a file has everything from where the manifest ends to where the log ended when the file was begun, or to `seal_rows`
-rows, or to a day's end.
+"""Decides what is copied when. Nothing is held between two files but the manifest, so that a kill at any moment loses
+nothing: a file has everything from where the manifest ends to where the log ended when the file was begun, or to
+`seal_rows` rows, or to a day's end.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class ArchivePlan:
-    """What an archiver does. names: None: all logs but those of checkouts. node: whose journal it is, or ""."""
+    """The task of an archiver. names: None: all logs but those of checkouts. node: whose journal it is, or ""."""
 
     directory: Path
     names: list[str] | None = None
@@ -282,7 +282,9 @@ def _date(stretch: Stretch) -> str:
 
 
 def _split(stretch: Stretch, date: str) -> tuple[Stretch | None, Stretch | None]:
-    """What still belongs to that day, and what is of a later one. A clock that went back opens no file of yesterday."""
+    """Returns what still belongs to that day, and what is of a later one. A clock that went back opens no file of
+    yesterday.
+    """
     found = stretch.records
     assert found, "a stretch with records has at least one"
     if date_of(max(_ms(found[0]), _ms(found[-1]))) <= date:

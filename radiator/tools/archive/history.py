@@ -18,7 +18,7 @@ COLUMNS = ("seq", "event", "queue", "message_id", "other_id", "other_queue", "nu
 
 @dataclass(slots=True)
 class StoredNow:
-    """What queues held at one offset of the journal."""
+    """The messages that queues held at one offset of the journal."""
 
     offset: int
     boot: int
@@ -46,13 +46,13 @@ class History:
         return sum(one.rows for one in self.files)
 
     def columns(self, names: Sequence[str] = COLUMNS) -> Iterator[list[list[Any]]]:
-        """Some events at a time, column by column."""
+        """Yields some events at a time, column by column."""
         for file in self.files:
             for batch in rows_of(self.directory, file.file, list(names)):
                 yield [batch.column(name).to_pylist() for name in names]
 
     def stored(self) -> StoredNow | None:
-        """The last snapshot up to which the journal is there."""
+        """Returns the last snapshot up to which the journal is there."""
         end = self.files[-1].next
         usable = [one for one in self.contents.snapshots if one.next <= end]
         if not usable:
@@ -65,7 +65,7 @@ class History:
             yield from batch.column(0).to_pylist()
 
     def of(self, ids: set[str], progress: Progress = unheard) -> list[dict[str, object]]:
-        """The events that name one of these ids, in order."""
+        """Returns the events that name one of these ids, in order."""
         wanted = pa.array(sorted(ids), pa.string())
         found: list[dict[str, object]] = []
         for batch in self._batches(progress):
@@ -78,21 +78,21 @@ class History:
         return found
 
     def traced(self, trace_id: str, progress: Progress = unheard) -> Iterator[str]:
-        """The message-ids that were accepted with that trace id, in order."""
+        """Yields the message-ids that were accepted with that trace id, in order."""
         for batch in self._batches(progress, ["message_id", "traceparent"]):
             if "traceparent" in batch.schema.names:
                 is_of_it = pc.match_substring(batch.column("traceparent"), f"-{trace_id}-")
                 yield from batch.column("message_id").filter(is_of_it).to_pylist()
 
     def correlated(self, correlation_id: str, progress: Progress = unheard) -> Iterator[str]:
-        """The message-ids that were accepted with that correlation-id."""
+        """Yields the message-ids that were accepted with that correlation-id."""
         for batch in self._batches(progress, ["message_id", "correlation_id"]):
             if "correlation_id" in batch.schema.names:
                 is_it = pc.equal(batch.column("correlation_id"), correlation_id)
                 yield from batch.column("message_id").filter(is_it).to_pylist()
 
     def _batches(self, progress: Progress, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows. columns: of those that a file has; None: all."""
+        """Yields all rows. columns: of those that a file has; None: all."""
         done, whole = 0, self.rows
         for file in self.files:
             for batch in rows_of(self.directory, file.file, columns):

@@ -63,7 +63,7 @@ class Gap:
 
 @dataclass(slots=True)
 class ManifestContents:
-    """What the lines of a manifest amount to. snapshots: those that are kept, in order."""
+    """The contents of a manifest, from all of its lines. snapshots: those that are kept, in order."""
 
     store_id: str = ""
     files: list[Sealed] = field(default_factory=list)
@@ -76,12 +76,12 @@ class ManifestContents:
         return [*self.files, *self.gaps]
 
     def next_of(self, log: str, partition: int) -> int | None:
-        """The offset at which the archive of a partition goes on; None: it has nothing of it."""
+        """Returns the offset at which the archive of a partition goes on; None: it has nothing of it."""
         ends = [one.next for one in self.pieces if (one.log, one.partition) == (log, partition)]
         return max(ends, default=None)
 
     def incarnation_of(self, log: str) -> str | None:
-        """Which log of that name it has."""
+        """Returns which log of that name it has."""
         return next((one.incarnation for one in self.pieces if one.log == log), None)
 
     def add(self, row: dict[str, Any], where: str) -> None:
@@ -176,7 +176,7 @@ class Manifest:
 
 
 def sync_directory(directory: Path) -> None:
-    """What was made, renamed or removed in it is on the disk."""
+    """Syncs the directory: what was made, renamed or removed in it is on the disk."""
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

@@ -59,7 +59,7 @@ SNAPSHOT = pa.schema([("queue", pa.string()), ("message_id", pa.string())])
 
 
 def offset_of(schema: pa.Schema) -> str | None:
-    """The name of the column that numbers the rows, if they are numbered."""
+    """Returns the name of the column that numbers the rows, if they are numbered."""
     return next((name for name in ("offset", "seq") if name in schema.names), None)
 
 
@@ -160,7 +160,7 @@ class Checksum:
             self._feed(name, column)
 
     def text(self) -> str:
-        """The checksum in hexadecimal."""
+        """Returns the checksum in hexadecimal."""
         whole = sha256(str(self._schema.names).encode())
         for name in sorted(self._hashes):
             whole.update(name.encode() + b"\0" + self._hashes[name].digest())
@@ -189,7 +189,7 @@ class Checksum:
 
 
 def _values(column: pa.Array) -> memoryview | bytes:
-    """All bytes of a column of texts without nulls."""
+    """Returns all bytes of a column of texts without nulls."""
     _, ends, data = column.buffers()
     if len(column) == 0 or data is None:
         return b""

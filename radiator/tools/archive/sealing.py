@@ -28,17 +28,19 @@ _WIDE = frozenset({"key", "value", "message_id", "other_id", "offset", "seq", "t
 
 
 def now_text() -> str:
-    """The time as the manifest has it."""
+    """Returns the time as the manifest has it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def date_of(ms: int) -> str:
-    """The day of a time, in UTC."""
+    """Returns the day of a time, in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d")
 
 
 def folder_of(log: str, date: str) -> str:
-    """Where files of a log go, as Hive and Spark name partitions: characters that a path may not have as %XX."""
+    """Returns where files of a log go, as Hive and Spark name partitions: characters that a path may not have as
+    %XX.
+    """
     return f"log={quote(log, safe='$ ')}/date={date}"
 
 
@@ -115,13 +117,13 @@ class Sealing:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Returns the SHA-256 of a file."""
     with path.open("rb") as opened:
         return file_digest(opened, "sha256").hexdigest()
 
 
 def misfit_of(directory: Path, one: Sealed) -> str:
-    """What is wrong with a file of the manifest, as far as its size tells, or ""."""
+    """Returns what is wrong with a file of the manifest, as far as its size tells, or ""."""
     try:
         size = (directory / one.file).stat().st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -139,7 +141,7 @@ def _unreadable(path: Path, error: Exception) -> ArchiveError:
 
 
 def footer_of(directory: Path, file: str) -> Sealed:
-    """What a finished file says of itself. Raises ArchiveError where it is not one of ours, or torn."""
+    """Returns what a finished file says of itself. Raises ArchiveError where it is not one of ours, or torn."""
     path = directory / file
     try:
         found = (pq.read_metadata(path).metadata or {})[_FOOTER]
@@ -149,7 +151,7 @@ def footer_of(directory: Path, file: str) -> Sealed:
 
 
 def schema_of(directory: Path, file: str) -> pa.Schema:
-    """The columns of a file. Raises ArchiveError."""
+    """Returns the columns of a file. Raises ArchiveError."""
     path = directory / file
     try:
         return pq.read_schema(path)
@@ -158,7 +160,7 @@ def schema_of(directory: Path, file: str) -> pa.Schema:
 
 
 def rows_of(directory: Path, file: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in their order. Raises ArchiveError."""
+    """Yields the rows of a file, in their order. Raises ArchiveError."""
     path = directory / file
     try:
         with pq.ParquetFile(path) as opened:
@@ -168,7 +170,7 @@ def rows_of(directory: Path, file: str, columns: list[str] | None = None) -> Ite
 
 
 def checksum_of(directory: Path, file: str) -> tuple[int, str]:
-    """How many rows a file has, and their checksum. Raises ArchiveError."""
+    """Returns how many rows a file has, and their checksum. Raises ArchiveError."""
     checksum = Checksum(schema_of(directory, file))
     rows = 0
     for batch in rows_of(directory, file):
@@ -178,7 +180,7 @@ def checksum_of(directory: Path, file: str) -> tuple[int, str]:
 
 
 def finished_files(directory: Path) -> list[str]:
-    """Every Parquet file that has its name, sorted."""
+    """Returns every Parquet file that has its name, sorted."""
     found = (*directory.glob("log=*/date=*/*.parquet"), *directory.glob(f"{SNAPSHOTS}/*.parquet"))
     return sorted(str(path.relative_to(directory)) for path in found if not path.name.startswith("."))
 

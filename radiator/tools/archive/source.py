@@ -1,5 +1,5 @@
-"""What the archive reads of a store: beside a running broker, in read transactions of some milliseconds, since a long
-one pins pages that the broker would use again.
+"""Reads for the archive what a store has: beside a running broker, in read transactions of some milliseconds, since a
+long one pins pages that the broker would use again.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ SLICE_BLOCKS = 2048  # the same in blocks
 
 @dataclass(slots=True)
 class ArchivedPartition:
-    """What the store has of a partition: offsets from `first` on, below `next`."""
+    """The part of a partition that the store has: offsets from `first` on, below `next`."""
 
     first: int
     next: int
@@ -114,7 +114,7 @@ class Source:
             yield Moment(records.decode_number(BOOT, snapshot.get(META, BOOT) or b""), logs, snapshot)
 
     def logs(self) -> dict[str, ArchivedLog]:
-        """The logs that exist now."""
+        """Returns the logs that exist now."""
         with self.moment() as moment:
             return moment.logs
 

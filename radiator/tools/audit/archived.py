@@ -27,11 +27,11 @@ class ArchivedTeller:
         return [_happened(row) for row in self._history.of(ids, self._progress)]
 
     def traced(self, trace_id: str) -> Iterator[str]:
-        """The message-ids that were accepted with that trace id, in order."""
+        """Returns the message-ids that were accepted with that trace id, in order."""
         return self._history.traced(trace_id, self._progress)
 
     def correlated(self, correlation_id: str) -> Iterator[str]:
-        """The message-ids that were accepted with that correlation-id."""
+        """Returns the message-ids that were accepted with that correlation-id."""
         return self._history.correlated(correlation_id, self._progress)
 
 

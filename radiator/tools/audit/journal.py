@@ -24,16 +24,16 @@ class Journal(Protocol):
     boot: int | None
 
     def columns(self) -> Iterator[Columns]:
-        """All events below `end`, each time from the beginning."""
+        """Returns all events below `end`, each time from the beginning."""
 
     def stored(self) -> Iterable[Id]:
-        """The snapshot."""
+        """Returns the snapshot."""
 
     def place_of(self, one: Id) -> int:
-        """The place that an id says."""
+        """Returns the place that an id says."""
 
     def text_of(self, one: Id) -> str:
-        """The message-id."""
+        """Returns the message-id."""
 
 
 class StoredJournal:
@@ -118,7 +118,7 @@ def _with_progress(journal: Journal, what: str, progress: Progress) -> Iterator[
 
 
 def place_of(text: str) -> int:
-    """The place in a message-id: boot and number."""
+    """Returns the place in a message-id: boot and number."""
     _, boot, number = text.rsplit("-", 2)
     return int(boot) << SEQUENCE_BITS | int(number)
 

@@ -1,4 +1,4 @@
-"""Where `radiator explain` looks for the events of a story (model/story.py): in a store, beside its broker or alone."""
+"""Finds, for `radiator explain`, the events of a story (model/story.py): in a store, beside its broker or alone."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -14,20 +14,20 @@ from radiator.tools.archive.source import ArchivedPartition, Source
 
 
 class Teller(Protocol):
-    """Where events are looked for."""
+    """A place where events are looked for."""
 
     def of(self, ids: set[str]) -> list[Happened]:
-        """The events that name one of these ids, in order."""
+        """Returns the events that name one of these ids, in order."""
 
     def traced(self, trace_id: str) -> Iterator[str]:
-        """The message-ids that were accepted with that trace id, in order."""
+        """Returns the message-ids that were accepted with that trace id, in order."""
 
     def correlated(self, correlation_id: str) -> Iterator[str]:
-        """The message-ids that were accepted with that correlation-id."""
+        """Returns the message-ids that were accepted with that correlation-id."""
 
 
 def messages_of(ids: Iterator[str]) -> tuple[set[str], bool]:
-    """The first TRACED_MAX messages of a trace, or of a correlation-id; and whether there are more."""
+    """Returns the first TRACED_MAX messages of a trace, or of a correlation-id; and whether there are more."""
     found = TracedMessages()
     for one in ids:
         if not found.add(one):
@@ -36,7 +36,7 @@ def messages_of(ids: Iterator[str]) -> tuple[set[str], bool]:
 
 
 def story(teller: Teller, ids: set[str]) -> list[Happened]:
-    """All events of these messages and of their relatives, in order."""
+    """Returns all events of these messages and of their relatives, in order."""
     found = Story(ids)
     while asking := found.next_ids():
         for one in teller.of(asking):

@@ -18,7 +18,7 @@ WRONG = (LOST, DOUBLED, GHOST)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a message: numbers and truth values, or columns of them.
+    """The facts about a message: numbers and truth values, or columns of them.
 
     accepted: how many `accepted` events it has; ends: how many events end it, or 1 where its queue was deleted; events:
     how many events are its own; stored: 1 where the snapshot has it, else 0. is_in_hole: the journal has nothing of the
@@ -50,5 +50,5 @@ VERDICTS: tuple[Row, ...] = (
 
 
 def verdict(of: Facts) -> str:
-    """The verdict on one message."""
+    """Returns the verdict on one message."""
     return next((name for name, fits in VERDICTS if fits(of)), OPEN)

@@ -206,7 +206,7 @@ _NONE: dict[Id, int] = {}
 
 
 def _unended(has_snapshot: bool, is_hole_after: bool) -> str:
-    """The verdict of a message that was accepted once, has no end, and is not known to be stored."""
+    """Returns the verdict of a message that was accepted once, has no end, and is not known to be stored."""
     return table.verdict(
         table.Facts(
             accepted=1,
@@ -222,7 +222,7 @@ def _unended(has_snapshot: bool, is_hole_after: bool) -> str:
 
 @dataclass(slots=True)
 class _Counts:
-    """What the events say of one suspect. is_deleted: with its queue, after it was accepted. open_in: queues in which
+    """Counts of the events of one suspect. is_deleted: with its queue, after it was accepted. open_in: queues in which
     the first pass had it among those that are open.
     """
 
@@ -246,7 +246,7 @@ class Recount:
         self._fanouts: dict[Id, tuple[int, set[Id]]] = {one: (0, set()) for one in auditor.fanouts}
 
     def feed(self, columns: Columns) -> None:
-        """As the first pass."""
+        """Does what the first pass does with them."""
         if not columns[0]:
             return
         holes, of = self._holes, self._of
@@ -288,7 +288,7 @@ class Recount:
                 of.is_deleted = True
 
     def close(self, boot: int | None) -> None:
-        """As the first pass: its report is complete then."""
+        """Ends the second pass: its report is complete then."""
         self._holes.finish(boot)
         auditor, report = self._auditor, self._auditor.report
         for one, of in self._of.items():

@@ -46,7 +46,7 @@ _DISK_ERRORS = frozenset({errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.ENOSP
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One sentence instead of argparse's usage lines; exit status 2."""
+        """Prints one sentence instead of argparse's usage lines, and exits with status 2."""
         text = message[:1].upper() + message[1:]
         end = "" if text.endswith((".", "?")) else "."
         self.exit(EXIT_USAGE, f"{self.prog}: {printable(text)}{end} Try `{self.prog} --help`.\n")
@@ -94,8 +94,8 @@ def command_called(name: str) -> Command:
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser of the whole command line. only: the first argument; if it names a command, the parser knows no other,
-    as all together cost every command 25 ms.
+    """Returns the parser of the whole command line. only: the first argument; if it names a command, the parser knows
+    no other, as all together cost every command 25 ms.
     """
     top = _Parser(
         prog="radiator",

@@ -126,7 +126,7 @@ def _exact(ms: int) -> str:
 
 
 def _until(text: str) -> "Until":
-    """What `--until` names. Raises ArgumentTypeError."""
+    """Reads what `--until` names. Raises ArgumentTypeError."""
     from radiator.storage.forward import Until
 
     if re.fullmatch("[0-9]{1,19}", text):
@@ -186,7 +186,7 @@ def _run_restore(arguments: argparse.Namespace) -> int:
 
 
 def _forward_sentences(found: dict[str, Any] | None, until: "Until | None") -> Iterator[str]:
-    """What of the log was carried out, and what was left out."""
+    """Yields what of the log was carried out, and what was left out."""
     if found is None:
         return
     if found["entries"]:

@@ -37,7 +37,7 @@ HEADS = ("shape", "per second", "p50 ms", "p99 ms", "p99.9 ms", "generator CPU")
 
 
 def row(shape: Shape, measured: Measured) -> list[str | int]:
-    """A line of the table."""
+    """Returns a line of the table."""
     share = f"{measured.generator_share:.0%}" + (" (bound!)" if measured.generator_share > GENERATOR_BOUND else "")
     return [
         shape.name,
@@ -129,7 +129,7 @@ def _run_disk(arguments: argparse.Namespace) -> int:
 
 
 def _records(arguments: argparse.Namespace, destination: str) -> int:
-    """How many a log keeps."""
+    """Returns how many a log keeps."""
     there = field(ask(arguments, {"do": "describe", "log": destination}), "partitions")
     return int(sum(field(there, "next")) - sum(field(there, "first")))
 

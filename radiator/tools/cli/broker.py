@@ -65,7 +65,7 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def _usual() -> Address | Context:
-    """The broker where none is given. Raises ConfigError."""
+    """Returns the broker where none is given. Raises ConfigError."""
     if given := os.environ.get(ENVIRONMENT):
         return _address(given)
     return chosen() or Address.parse(DEFAULT_ADDRESS)
@@ -86,7 +86,7 @@ def _address(text: str) -> Address:
 
 
 def _listening(config: Config) -> Address:
-    """Where the broker is reached on this machine: the environment takes precedence over the configuration.
+    """Returns where the broker is reached on this machine: the environment takes precedence over the configuration.
 
     Raises ConfigError, AddressError.
     """
@@ -125,8 +125,8 @@ def _can_connect(path: Path) -> bool:
 
 
 def broker_options(arguments: argparse.Namespace) -> list[str]:
-    """The `--broker`, or `--context`, that a command printed for later needs to find the same broker; none if it finds
-    it without. A passcode is not repeated.
+    """Returns the `--broker`, or `--context`, that a command printed for later needs to find the same broker; none if
+    it finds it without. A passcode is not repeated.
     """
     given, context = arguments.broker, arguments.context
     try:
@@ -148,7 +148,7 @@ def ask(arguments: argparse.Namespace, request: dict[str, Any], timeout_s: float
 
 
 def make(client: Client, arguments: argparse.Namespace) -> None:
-    """With `--create`: makes the queues that the command needs. Raises Refusal."""
+    """Makes the queues that the command needs, with `--create`. Raises Refusal."""
     for one in arguments.made if getattr(arguments, "create", False) else ():
         if one.kind == QUEUE:
             client.admin({"do": "declare", QUEUE: one.address})
@@ -160,7 +160,7 @@ def existing(destination: Thing) -> str:
 
 
 def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
-    """What may have been meant where something does not exist; "": nothing is close."""
+    """Returns what may have been meant where something does not exist; "": nothing is close."""
     things: list[Thing] = getattr(arguments, "things", [])
     if refused.code not in NOT_THERE or not things:
         return ""
@@ -174,8 +174,8 @@ def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
 
 
 def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, sentence: str) -> str:
-    """The hint for one of the things of a command, beside the refusal's `sentence`. What another of them is cannot be
-    meant, nor what the broker keeps for itself, nor what does not fit.
+    """Returns the hint for one of the things of a command, beside the refusal's `sentence`. What another of them is
+    cannot be meant, nor what the broker keeps for itself, nor what does not fit.
     """
     section = f"{missing.kind}s"
     there = field(client.admin({"do": "stats", "section": section}, ASK_TIMEOUT_S), section)
@@ -201,7 +201,7 @@ def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, sentenc
 
 
 def field(answer: dict[str, Any], name: str) -> Any:
-    """A field that every answer of this kind has; Refusal where the broker is of a version without it."""
+    """Returns a field that every answer of this kind has; Refusal where the broker is of a version without it."""
     try:
         return answer[name]
     except KeyError:
@@ -209,14 +209,14 @@ def field(answer: dict[str, Any], name: str) -> Any:
 
 
 def whole_number(text: str) -> int:
-    """An argument that is a whole number above 0."""
+    """Reads an argument that is a whole number above 0."""
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """An argument that is a duration in seconds, 0 included."""
+    """Reads an argument that is a duration in seconds, 0 included."""
     try:
         value = float(text)
     except ValueError:

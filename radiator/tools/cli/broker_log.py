@@ -52,7 +52,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _missed(answer: dict[str, Any], after: int | None) -> str:
-    """How many lines there were between the last one that was asked for and the first that is kept; "": none."""
+    """Returns how many lines there were between the last one that was asked for and the first that is kept; "":
+    none.
+    """
     count = 0 if after is None else int(field(answer, "first")) - after - 1
     return f"{count_text(count, 'line')} more were logged, and are kept no longer." if count > 0 else ""
 

@@ -57,7 +57,7 @@ authorityKeyIdentifier = keyid
 
 
 def _host(text: str) -> str:
-    """A name by which clients connect, or an IP address."""
+    """Reads a name by which clients connect, or an IP address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -203,7 +203,7 @@ def _names_of(path: Path) -> list[str]:
 
 
 def _days_left(directory: Path) -> int:
-    """For how many days a pair is made: it does not outlive its CA."""
+    """Returns for how many days a pair is made: it does not outlive its CA."""
     ca = _read(directory / f"{CA}.pem")
     days = ca.days_left(time.time())
     if days < 1:

@@ -35,7 +35,7 @@ class CompletionNode:
 
 
 def tree(parser: argparse.ArgumentParser, at: tuple[str, ...] = ()) -> Iterator[CompletionNode]:
-    """The program and all its commands, theirs too."""
+    """Yields the program and all its commands, theirs too."""
     node = CompletionNode(at)
     commands: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
@@ -59,7 +59,7 @@ def tree(parser: argparse.ArgumentParser, at: tuple[str, ...] = ()) -> Iterator[
 
 
 def _plain(text: str | None) -> str:
-    """The first clause of a help, of characters that mean nothing to a shell within quotes."""
+    """Returns the first clause of a help, of characters that mean nothing to a shell within quotes."""
     first = re.split(r"[;:(]", text or "")[0].strip()
     return re.sub(r"[^\w ,./-]", "", first.replace("%%", "%"))
 
@@ -194,7 +194,7 @@ SHELLS: dict[str, Callable[[list[CompletionNode]], str]] = {"bash": _bash, "zsh"
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """What that shell is to read. shell: one of SHELLS."""
+    """Returns what that shell is to read. shell: one of SHELLS."""
     return SHELLS[shell](list(tree(parser)))
 
 

@@ -17,7 +17,7 @@ _SUBSCRIPTION_HEADS = ("id", "destination", "ack", "consumer", "window", "unacke
 
 
 def number(text: str) -> int:
-    """The number of a connection. Raises ValueError."""
+    """Reads the number of a connection. Raises ValueError."""
     try:
         return whole_number(text)
     except argparse.ArgumentTypeError as wrong:

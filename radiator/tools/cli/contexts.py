@@ -53,7 +53,7 @@ class Context:
 
 @dataclass(slots=True, frozen=True)
 class Contexts:
-    """What the file says. current: the name of the default one, or ""."""
+    """The contents of the file. current: the name of the default one, or ""."""
 
     path: Path
     text: str = ""
@@ -72,8 +72,8 @@ class Contexts:
 
 
 def chosen(name: str | None = None) -> Context | None:
-    """The one of that name; without one, that of the environment, else the current one; None: there is none of these.
-    Raises ConfigError.
+    """Returns the one of that name; without one, that of the environment, else the current one; None: there is none of
+    these. Raises ConfigError.
     """
     found = read_contexts()
     if name is not None:
@@ -87,7 +87,7 @@ def chosen(name: str | None = None) -> Context | None:
 
 
 def path_of_contexts() -> Path:
-    """Where the file is, or would be."""
+    """Returns where the file is, or would be."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     if given.startswith("/"):  # others count for nothing (XDG Base Directory Specification)
         return Path(given, "radiator.toml")
@@ -129,7 +129,7 @@ def _has(contexts: Mapping[str, object]) -> str:
 
 
 def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> dict[str, Context]:
-    """The contexts of the file, to be used only if no mistake was found."""
+    """Returns the contexts of the file, to be used only if no mistake was found."""
     for name in tables:
         if name not in ("current", "context"):
             offer = meant(name, ("current", "context")) or "; it has current and context"
@@ -203,7 +203,9 @@ _CONTEXT: dict[str, Check] = {
 
 
 def with_current(contexts: Contexts, name: str) -> str:
-    """The text of the file with another current context, or with none, and nothing else changed. Raises ConfigError."""
+    """Returns the text of the file with another current context, or with none, and nothing else changed. Raises
+    ConfigError.
+    """
     lines = contexts.text.split("\n")
     at = dict(lines_of_keys(contexts.text)).get(("current",))
     if at is None:

@@ -51,7 +51,7 @@ def add_data(parser: argparse.ArgumentParser, archive: bool = False) -> None:
 
 
 def data_of(arguments: argparse.Namespace) -> Data:
-    """Where the data are. Raises ConfigError where nothing says so."""
+    """Returns where the data are. Raises ConfigError where nothing says so."""
     data: Data | None = arguments.data
     if data is None:
         also = ", or --archive DIR" if "archive" in arguments else ""
@@ -61,8 +61,8 @@ def data_of(arguments: argparse.Namespace) -> Data:
 
 @contextmanager
 def store_of(arguments: argparse.Namespace) -> "Iterator[tuple[Source, str]]":
-    """The store, opened for reading, and the name of its node, if the configuration has one. Raises StoreError,
-    ConfigError.
+    """Opens the store for reading, and gives it with the name of its node, if the configuration has one. Raises
+    StoreError, ConfigError.
     """
     from radiator.storage.lmdb.unreadable import last_words
     from radiator.tools.archive.source import Source
@@ -74,7 +74,7 @@ def store_of(arguments: argparse.Namespace) -> "Iterator[tuple[Source, str]]":
 
 
 def without_pyarrow(missing: ModuleNotFoundError) -> Refusal:
-    """The sentence for it. Raises the error itself where something else is missing."""
+    """Returns the sentence for it. Raises the error itself where something else is missing."""
     if missing.name != "pyarrow":
         raise missing
     return Refusal("no-pyarrow", NO_PYARROW)

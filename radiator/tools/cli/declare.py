@@ -53,7 +53,9 @@ _OF_LOGS = {
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one kind is declared. checks, defaults: those of its settings; help_of: what some of them are, in words."""
+    """The way in which one kind is declared. checks, defaults: those of its settings; help_of: what some of them are,
+    in words.
+    """
 
     summary: str
     description: str
@@ -99,8 +101,8 @@ _EXAMPLES = (
 
 
 def _value(key: str, check: Check) -> Any:
-    """The type of an option: what the setting takes, as JSON or else as text. For a schema also the path of
-    its file.
+    """Returns the type of an option: what the setting takes, as JSON or else as text. For a schema also the path of its
+    file.
     """
     if key == "schema":
         check = schema_in(Path())

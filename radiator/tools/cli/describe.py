@@ -109,7 +109,7 @@ def _shown(lines: str) -> str:
 
 
 def formed(kind: str, name: str, answer: dict[str, Any]) -> str:
-    """What is shown of it: by its kind, or each number in a line."""
+    """Returns what is shown of it: by its kind, or each number in a line."""
     form = _FORMED.get(kind)
     if form is not None:
         return form(name, answer)

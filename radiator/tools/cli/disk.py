@@ -69,7 +69,7 @@ def measure(directory: Path, progress: Progress) -> DiskMeasured:
 
 
 def _appended(opened: int, progress: Progress) -> list[float]:
-    """How long each took, in microseconds."""
+    """Returns how long each append took, in microseconds."""
     count = _WARM_UP + APPENDS
     for at in range(count):
         _write(opened, bytes(APPEND_BYTES), at)
@@ -97,7 +97,7 @@ def is_credible(file_system: str, p50_us: float) -> bool:
 
 
 def file_system_of(directory: Path, mounts: str | None = None) -> tuple[str, str]:
-    """The type of the file system that the directory is on, and its device. mounts: as /proc has it."""
+    """Returns the type of the file system that the directory is on, and its device. mounts: as /proc has it."""
     if mounts is None:
         try:
             mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
@@ -121,7 +121,7 @@ def _unescaped(text: str) -> str:
 
 
 def text_of(measured: DiskMeasured) -> str:
-    """What was measured, and what it means: sentences."""
+    """Returns what was measured, and what it means, in sentences."""
     times = [measured.p50_us, measured.p99_us, measured.p999_us]
     per_s = round(1e6 / max(measured.p50_us, 0.001))
     lines = [

@@ -85,7 +85,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _found(arguments: argparse.Namespace, teller: "Teller") -> list[Happened]:
-    """All events of what was asked for."""
+    """Returns all events of what was asked for."""
     from radiator.tools.audit.story import messages_of, story
 
     if arguments.message_id is not None:
@@ -134,7 +134,7 @@ def _lines(happened: list[Happened]) -> list[str]:
 
 
 def _sentence(one: Happened) -> str:
-    """An event as a sentence."""
+    """Returns an event as a sentence."""
     saying = _SAYINGS.get(one.event)
     if saying is None:
         return " ".join(filter(None, [one.event, one.queue, one.client, one.reason]))

@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _formed(answer: dict[str, Any], minutes: int) -> str:
-    """A line for each minute that has a sample."""
+    """Returns a line for each minute that has a sample."""
     names, every_ms, first_ms = field(answer, "names"), int(field(answer, "every_ms")), field(answer, "first_ms")
     columns = dict(zip(names, field(answer, "samples"), strict=True))
     shown = [name for name in _SHOWN if name in columns]

@@ -36,8 +36,8 @@ class LoadFailed(RadiatorError):
 
 @dataclass(slots=True, kw_only=True)
 class Shape:
-    """How many connections of each sort there are. window: SENDs without an answer, for each producer. A consumer has
-    one unacked message; `ack_receipts`: its ACK asks for a receipt. are_requests: the consumers answer, and the answers
+    """The number of connections of each sort. window: SENDs without an answer, for each producer. A consumer has one
+    unacked message; `ack_receipts`: its ACK asks for a receipt. are_requests: the consumers answer, and the answers
     that reach the producers are counted.
     """
 
@@ -64,7 +64,7 @@ class Measured:
 
 
 class Wire(Protocol):
-    """What the load must know of a protocol."""
+    """The part of a protocol that the load must know."""
 
     body_bytes: int
     is_varied: bool
@@ -74,22 +74,24 @@ class Wire(Protocol):
     next_please: bytes
 
     def connection(self) -> "Wire":
-        """The wire of one more connection: this one, where connections need not be told apart."""
+        """Returns the wire of one more connection: this one, where connections need not be told apart."""
 
     def hello(self, consumer: bool) -> tuple[bytes, bytes]:
-        """What a connection sends first, and what ends the broker's last answer to it (b"": there is none)."""
+        """Returns what a connection sends first, and what ends the broker's last answer to it (b"": there is none)."""
 
     def send(self) -> tuple[bytes, bytes]:
-        """A SEND that asks for an answer: what stands before the stamp, and what stands after it."""
+        """Returns a SEND that asks for an answer: what stands before the stamp, and what stands after it."""
 
     def answers(self, data: bytes) -> int:
-        """How many SENDs are answered by what a producer has read; it may end in the middle of an answer."""
+        """Returns how many SENDs are answered by what a producer has read; it may end in the middle of an answer."""
 
     def after_answers(self, data: bytes) -> bytes:
-        """What a producer must send about answers in `data` before it goes on."""
+        """Returns what a producer must send about answers in `data` before it goes on."""
 
     def next_message(self, data: bytes) -> tuple[bytes, bytes, int] | None:
-        """The first whole message in `data`: its key, its stamp, and where it ends; None if it is incomplete."""
+        """Returns the first whole message in `data`: its key, its stamp, and where it ends; None if it is
+        incomplete.
+        """
 
     def ack(self, key: bytes, receipt: bool) -> bytes:
         """Ends the message, and makes the next one come."""
@@ -99,7 +101,7 @@ class Wire(Protocol):
 
 
 def body_tail(body_bytes: int) -> bytes:
-    """What follows the stamp in a body of this size."""
+    """Returns what follows the stamp in a body of this size."""
     return b"x" * (body_bytes - STAMP_BYTES - len(BODY_END)) + BODY_END
 
 
@@ -188,7 +190,7 @@ class LoadConnection:
         self.socket.setblocking(False)
 
     def _greet(self, data: bytes, last_answer: bytes) -> bytes:
-        """What came after the last answer already: a consumer's first message."""
+        """Returns what came after the last answer already: a consumer's first message."""
         self.socket.sendall(data)
         answer = b""
         while last_answer and last_answer not in answer:
@@ -398,7 +400,7 @@ class Load:
 
 
 def measured(latencies_ns: list[int], took_s: float, own_cpu_s: float, broker_cpu_s: float) -> Measured:
-    """What a load has counted, put together."""
+    """Returns what a load has counted, put together."""
     if not latencies_ns:
         raise LoadFailed(f"Not one message came through in {took_s:.1f} s.")
     latencies_ns.sort()

@@ -65,8 +65,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _whole(arguments: argparse.Namespace) -> tuple[dict[str, Any], bytes]:
-    """The answer about one message as if it had come in one part, and its body. Raises Refusal, also where the message
-    leaves before its last part has come.
+    """Returns the answer about one message as if it had come in one part, and its body. Raises Refusal, also where the
+    message leaves before its last part has come.
     """
     request = {"do": "peek", "queue": arguments.queue.address, "message": arguments.message}
     body = bytearray()
@@ -124,7 +124,7 @@ def _body_lines(message: dict[str, Any]) -> list[str]:
 
 
 def _bytes_of(message: dict[str, Any]) -> bytes:
-    """The bytes of its body that have come."""
+    """Returns the bytes of its body that have come."""
     text = message.get("body")
     return text.encode() if isinstance(text, str) else base64.b64decode(str(message.get("body_base64", "")))
 

@@ -68,13 +68,13 @@ def _link_row(peer: dict[str, Any]) -> list[str | int]:
 
 
 def _causes(peers: list[dict[str, Any]]) -> str:
-    """Why links are not up, for below the table: a sentence ends with what is to be done."""
+    """Returns why links are not up, for below the table: a sentence ends with what is to be done."""
     rows = [[str(peer["name"]), str(peer["cause"])] for peer in peers if peer.get("cause")]
     return table(("not linked", "because"), sorted(rows)) if rows else ""
 
 
 def _copies(peers: list[dict[str, Any]]) -> str:
-    """Where SENDs wait for a node's outbox, or no copies are kept for it."""
+    """Returns where SENDs wait for a node's outbox, or no copies are kept for it."""
     rows = []
     for peer in sorted(peers, key=lambda peer: str(peer["name"])):
         blocked = int(peer.get("outbox_blocked", 0))
@@ -261,7 +261,7 @@ def _progress(before: dict[str, int], now: dict[str, int]) -> str:
 
 
 def _awaited(peers: list[dict[str, Any]]) -> str:
-    """What only a node can settle that is not linked."""
+    """Returns what only a node can settle that is not linked."""
     waiting = {str(peer["name"]): int(peer.get("in_doubt", 0)) + int(peer.get("outbox", 0))
                for peer in peers if peer.get("state") != "up"}  # fmt: skip
     return "".join(

@@ -79,7 +79,7 @@ def _formed(arguments: argparse.Namespace, seen: dict[str, Any]) -> str:
 
 
 def _offsets(client: Client, arguments: argparse.Namespace, described: dict[str, Any]) -> list[int]:
-    """One for each partition."""
+    """Returns an offset for each partition."""
     kind, numbers = arguments.to
     partitions = field(described, "partitions")
     if kind == TIME:
@@ -115,7 +115,7 @@ def _rows(partitions: dict[str, Any], at: list[int]) -> list[list[str | int]]:
 
 
 def _changed(arguments: argparse.Namespace, was: list[int] | None, at: list[int] | None) -> str:
-    """What it was before, and how it is taken back."""
+    """Returns what it was before, and how it is taken back."""
     text = f"Group {printable(arguments.group)} of {printable(arguments.log.name)}"
     text += " is forgotten" if at is None else f" goes on at {_listed(at)}"
     back = ["--forget"] if was is None else ["--to", f"offset:{_listed(was)}"]

@@ -37,7 +37,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _up_to(most: int) -> Callable[[str], int]:
-    """An argument that is a whole number up to that one."""
+    """Returns the type of an argument that is a whole number up to that one."""
 
     def number(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most):

@@ -1,4 +1,4 @@
-"""What `radiator queues` shows with `--sort`, `--top`, `--text` or `--needs`: the first queues in an order."""
+"""Shows what `radiator queues` prints with `--sort`, `--top`, `--text` or `--needs`: the first queues in an order."""
 
 import argparse
 from typing import Any
@@ -17,7 +17,7 @@ _LEAST = ("size", "delayed", "consumers", "oldest")  # which a narrow terminal d
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """The options of `radiator queues` that ask for it."""
+    """Adds the options of `radiator queues` that ask for it."""
     keys = ", ".join(SORTS)
     parser.add_argument(
         "--sort",
@@ -53,7 +53,7 @@ def _text(text: str) -> str:
 
 
 def asked_for(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The request; None: `queues` is asked for all of them."""
+    """Returns the request; None: `queues` is asked for all of them."""
     if not (arguments.sort or arguments.top or arguments.text or arguments.needs):
         return None
     request = {"do": "queue-table", "sort": arguments.sort or USUAL, "count": arguments.top or TOP}
@@ -65,7 +65,7 @@ def asked_for(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def formed(answer: dict[str, Any]) -> str:
-    """The lines of a page."""
+    """Returns the lines of a page."""
     rows, count = field(answer, "queues"), int(field(answer, "count"))
     shown = table(_HEADS, [_row(queue) for queue in rows], least=_LEAST) if rows else "no queue"
     left = count - len(rows)

@@ -70,7 +70,9 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _table(rows: list[list[str]]) -> str:
-    """The table, in which nothing is cut: if a terminal has no room for the columns, they are one below the other."""
+    """Returns the table, in which nothing is cut: if a terminal has no room for the columns, they are one below the
+    other.
+    """
     text = table(_HEADS, rows, columns=sys.maxsize)
     columns = terminal_columns()
     if columns is None or max(map(width_of, text.splitlines())) <= columns:

@@ -12,12 +12,12 @@ from radiator.model.errors import ConfigError
 
 
 def asked(prompt: str) -> str:
-    """What somebody writes at the terminal, unseen."""
+    """Returns what somebody writes at the terminal, unseen."""
     return checked(getpass.getpass(prompt), "The password")
 
 
 def from_stdin() -> str:
-    """The first line of standard input."""
+    """Returns the first line of standard input."""
     return first_line(sys.stdin.buffer, "The password")
 
 

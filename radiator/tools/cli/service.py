@@ -55,7 +55,7 @@ def _is_unchanged(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where things go. root: what is / there. is_dry: nothing is done."""
+    """The place where things are installed. root: what is / there. is_dry: nothing is done."""
 
     root: Path
     is_dry: bool
@@ -64,7 +64,7 @@ class _Place:
         return self.root / path.relative_to("/")
 
     def within(self, path: Path) -> Path:
-        """The path as the system that is installed into has it."""
+        """Returns the path as the system that is installed into has it."""
         return Path("/") / path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     def say(self, what: object, done: str) -> None:
@@ -115,7 +115,7 @@ def _place(arguments: argparse.Namespace) -> _Place:
 
 
 def _program(arguments: argparse.Namespace, place: _Place) -> str:
-    """The path that the units have: within the root where this program lies there."""
+    """Returns the path that the units have: within the root where this program lies there."""
     found: Path = arguments.program or Path(sysconfig.get_path("scripts")) / "radiator"
     if arguments.program is None and not found.exists():
         raise RadiatorError(f"There is no {found}: say with --program what the service is to run.")

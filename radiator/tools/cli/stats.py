@@ -74,7 +74,7 @@ def _summary(answer: dict[str, Any]) -> str:
 
 
 def _ledgers(answer: dict[str, Any]) -> str:
-    """Each queue's ledger: accepted = the sum of the columns after it."""
+    """Returns each queue's ledger: accepted = the sum of the columns after it."""
     queues = answer.get("queues", {})
     if not queues:
         return "no queues"
@@ -95,7 +95,7 @@ def _alarms(answer: dict[str, Any]) -> str:
 
 
 def _unread(log: dict[str, Any]) -> str:
-    """For each group, how many records it has not acked."""
+    """Returns for each group, how many records it has not acked."""
     return ", ".join(f"{name} {count}" for name, count in sorted(log.get("unread", {}).items()))
 
 
@@ -126,7 +126,7 @@ _TABLES: dict[str, tuple[Sequence[str], Callable[[str, dict[str, Any]], list[str
 
 
 def _of_kind(kind: str, things: dict[str, dict[str, Any]]) -> str:
-    """A table of all of that kind."""
+    """Returns a table of all of that kind."""
     if kind in _TABLES:
         heads, row = _TABLES[kind]
         return table([kind, *heads], [row(name, one) for name, one in sorted(things.items())])
@@ -136,7 +136,7 @@ def _of_kind(kind: str, things: dict[str, dict[str, Any]]) -> str:
 
 
 def _others(answer: dict[str, Any]) -> str:
-    """All but queues, and the broker's counters, where there are any."""
+    """Returns all but queues, and the broker's counters, where there are any."""
     kinds = [kind for kind in dict.fromkeys((*_TABLES, *KINDS)) if kind != QUEUE]
     parts = [_of_kind(kind, things) for kind in kinds if (things := answer.get(KINDS[kind].section, {}))]
     counters = [[name.replace("_", " "), int(count)] for name, count in sorted(answer.get("counters", {}).items())]

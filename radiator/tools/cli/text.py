@@ -13,7 +13,7 @@ CUT_TO = 12  # a text is cut no further than to so many
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text with everything that a terminal could obey written as an escape; characters in `keep` stay.
+    """Returns the text with everything that a terminal could obey written as an escape; characters in `keep` stay.
 
     Control characters of both ranges, bidirectional marks, lone surrogates and other invisible characters are escaped.
     """
@@ -74,12 +74,12 @@ def _shrink(widths: list[int], may_shrink: list[bool], columns: int) -> None:
 
 
 def terminal_columns() -> int | None:
-    """How wide the terminal is that stdout is; None: it is not a terminal."""
+    """Returns how wide the terminal is that stdout is; None: it is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def width_of(text: str) -> int:
-    """How many columns a printable text takes."""
+    """Returns how many columns a printable text takes."""
     return len(text) if text.isascii() else sum(_width(character) for character in text)
 
 
@@ -90,7 +90,7 @@ def _width(character: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """The text, or as much of its beginning and its end as fits: names differ at either."""
+    """Returns the text, or as much of its beginning and its end as fits: names differ at either."""
     if width_of(text) <= columns:
         return text
     left = columns - 1  # beside the ellipsis
@@ -99,7 +99,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def _fitting(characters: Iterable[str], columns: int) -> str:
-    """The first ones that fit."""
+    """Returns the first ones that fit."""
     taken = []
     for character in characters:
         columns -= _width(character)
@@ -110,7 +110,7 @@ def _fitting(characters: Iterable[str], columns: int) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes for people: `1.5 KiB`."""
+    """Returns a number of bytes for people: `1.5 KiB`."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if count >= unit:
             return f"{count / unit:.1f} {name}"
@@ -118,7 +118,7 @@ def bytes_text(count: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration for people: `3 d 4 h`, `5 min 2 s`."""
+    """Returns a duration for people: `3 d 4 h`, `5 min 2 s`."""
     whole = int(seconds)
     parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s")]
     named = [f"{count} {unit}" for count, unit in parts if count]
@@ -126,5 +126,7 @@ def duration_text(seconds: float) -> str:
 
 
 def time_text(ms: int | None, exactness: str = "seconds") -> str:
-    """A moment, in milliseconds since the epoch, in this machine's zone; "" for None. exactness: or `milliseconds`."""
+    """Returns a moment, in milliseconds since the epoch, in this machine's zone; "" for None. exactness: or
+    `milliseconds`.
+    """
     return "" if ms is None else datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", exactness)

@@ -79,7 +79,7 @@ def _help(word: ArgumentWord) -> str:
 
 
 def config_for(take: Callable[[Config], Any]) -> Callable[[str], Any]:
-    """The type of `--config`, where it stands for what `take` finds there. `read_config` reads the file."""
+    """Returns the type of `--config`, where it stands for what `take` finds there. `read_config` reads the file."""
     return lambda text: lambda: take(load(Path(text)))
 
 
@@ -106,7 +106,7 @@ def read_config(arguments: argparse.Namespace) -> None:
 
 
 def name_of(kind: str) -> Callable[[str], str]:
-    """The type of an option: the name of one of that kind, which may be given as its address."""
+    """Returns the type of an option: the name of one of that kind, which may be given as its address."""
 
     def name(text: str) -> str:
         try:
@@ -118,7 +118,7 @@ def name_of(kind: str) -> Callable[[str], str]:
 
 
 def thing(text: str, kinds: Sequence[str]) -> Thing:
-    """What one word names: an address of one of these kinds, or a bare NAME of the first. Raises ValueError."""
+    """Returns what one word names: an address of one of these kinds, or a bare NAME of the first. Raises ValueError."""
     if text.startswith("/"):
         kind = next((kind for kind in (*KINDS, EXISTING) if text.startswith(f"/{kind}/")), None)
         if kind is None:
@@ -166,7 +166,7 @@ class ByKind(argparse._SubParsersAction):  # type: ignore[type-arg]
     """Commands by kind, as `declare queue NAME`: the address of such a thing says the kind too."""
 
     def kind_of(self, word: str) -> str:
-        """The kind that a word says: itself, or an address of one that may be said here; "" for any other."""
+        """Returns the kind that a word says: itself, or an address of one that may be said here; "" for any other."""
         kind = word[1:].partition("/")[0] if word.startswith("/") else word
         return kind if kind in self.choices else ""
 
@@ -202,7 +202,7 @@ class _Words(argparse.Action):
 
 
 def _read(words: Sequence[ArgumentWord], texts: list[str]) -> Iterator[tuple[ArgumentWord, Any]]:
-    """What each word is. Raises ValueError."""
+    """Yields what each word is. Raises ValueError."""
     for at, word in enumerate(words):
         needed = [one.metavar for one in words[at:] if one.is_needed]
         if word.is_many:

@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _as_json(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> dict[str, Any]:
-    """A look with all queues and logs. The rates are in a second."""
+    """Returns a look with all queues and logs. The rates are in a second."""
     rows, logs, earlier = rows_between(before, now, passed_s), now.get("logs", {}), before.get("logs", {})
     queues = {
         row.name: {
@@ -141,7 +141,7 @@ class Keys:
 def _look(
     before: dict[str, Any], now: dict[str, Any], passed_s: float, size: os.terminal_size | None, has_keys: bool
 ) -> list[str]:
-    """The lines of one. size: of the terminal, which they fit; None: there is none."""
+    """Returns the lines of one look. size: of the terminal, which they fit; None: there is none."""
     rows = rows_between(before, now, passed_s)
     summary = [_summary(before, now, passed_s, rows)]
     logs = _logs(before, now, passed_s)
@@ -165,7 +165,9 @@ def _look(
 
 
 def _logs(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> list[list[str | int]]:
-    """A line for each log that was appended to since the last look, or has somebody behind: the busiest first."""
+    """Returns a line for each log that was appended to since the last look, or has somebody behind: the busiest
+    first.
+    """
     earlier = before.get("logs", {})
     rows: list[tuple[float, list[str | int]]] = []
     for name, one in sorted(now.get("logs", {}).items()):
@@ -182,7 +184,7 @@ def _counts(row: _Row) -> list[int]:
 
 
 def rows_between(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> list[_Row]:
-    """Every queue of the second look: first what moves most, then what is fullest."""
+    """Returns every queue of the second look: first what moves most, then what is fullest."""
     earlier = before.get("queues", {})
     rows = [
         _Row(
@@ -197,7 +199,7 @@ def rows_between(before: dict[str, Any], now: dict[str, Any], passed_s: float) -
 
 
 def _rate(before: dict[str, Any], now: dict[str, Any], name: str, passed_s: float) -> float:
-    """In a second. A count that went back is of a broker, or a queue, that was made anew."""
+    """Returns the rate in a second. A count that went back is of a broker, or a queue, that was made anew."""
     return float(max(0, int(now.get(name, 0)) - int(before.get(name, 0))) / max(passed_s, 1e-9))
 
 
@@ -215,7 +217,7 @@ def _summary(before: dict[str, Any], now: dict[str, Any], passed_s: float, rows:
 
 
 def _oldest(row: _Row) -> str:
-    """The age of the oldest message that is ready, in its largest unit."""
+    """Returns the age of the oldest message that is ready, in its largest unit."""
     oldest_ms = row.numbers.get("oldest_ms")
     return "" if oldest_ms is None else " ".join(duration_text(oldest_ms / 1000).split()[:2])
 

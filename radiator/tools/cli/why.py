@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _led_to(arguments: argparse.Namespace, what: Thing) -> dict[str, Any]:
-    """A fanout or an exchange keeps nothing itself: the verdict of each queue and log that it leads to."""
+    """Returns the verdict of each queue and log that a fanout or an exchange leads to: it keeps nothing itself."""
     with Client(arguments.broker) as client:
         described = client.admin({"do": "describe", what.kind: what.address})
         if what.kind == FANOUT:

@@ -87,8 +87,8 @@ _NAME_MISTAKES = {"peer": node_name_mistake, "exchange": exchange_name_mistake, 
 
 
 def load(path: Path | None) -> Config:
-    """The configuration in the file; without a file: loopback, for STOMP and the web, ./data, and first use may create
-    queues and topics.
+    """Returns the configuration in the file; without a file: loopback, for STOMP and the web, ./data, and first use may
+    create queues and topics.
 
     ConfigError: all mistakes of the file, in the order of its lines.
     """
@@ -120,8 +120,8 @@ def load(path: Path | None) -> Config:
 
 
 def reread(path: Path, refused: Callable[[ListenAddress], str], running: Config) -> Reread:
-    """What the file says now, beside what is in force. A pipe, which a start may read, has no writer now. refused: why
-    a start would not listen on an address, or "".
+    """Returns what the file says now, beside what is in force. A pipe, which a start may read, has no writer now.
+    refused: why a start would not listen on an address, or "".
     """
     try:
         _check_file(path)
@@ -150,13 +150,13 @@ def _check_file(path: Path) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it, and of bounded length."""
+    """Returns the value as JSON has it, and of bounded length."""
     text = json.dumps(value, default=str)
     return json.loads(text) if len(text) <= CHANGE_CHARACTERS else f"{text[:CHANGE_CHARACTERS]}..."
 
 
 def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useless: Mistakes) -> Config:
-    """The Config of the file, to be used only if no mistake was found."""
+    """Returns the Config of the file, to be used only if no mistake was found."""
     for name in tables:
         if name not in RELOAD:
             offer = meant(name, RELOAD) or f"; it has {', '.join(RELOAD)}"
@@ -209,14 +209,14 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
 
 
 def _placed(address: ListenAddress, data_dir: Path) -> ListenAddress:
-    """The address, with the path that a unix socket will have."""
+    """Returns the address, with the path that a unix socket will have."""
     if isinstance(address, Address):
         return address
     return replace(address, path=Path(os.path.normpath(data_dir / address.path)))
 
 
 def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
-    """The table [node], or None where there is none."""
+    """Returns the table [node], or None where there is none."""
     if "node" not in tables:
         return None
     table = tables["node"]
@@ -231,7 +231,7 @@ def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]
 
 
 def _tls_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
-    """The table [tls], or None where there is none."""
+    """Returns the table [tls], or None where there is none."""
     if "tls" not in tables:
         return None
     table = tables["tls"]
@@ -251,7 +251,7 @@ def _is_of_listener(key: str, value: object) -> bool:
 
 
 def _tls_of_listeners(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, dict[str, Any]]:
-    """The tables [tls.ADDRESS], by the address of a listener as it is written in one way."""
+    """Returns the tables [tls.ADDRESS], by the address of a listener as it is written in one way."""
     found: dict[str, dict[str, Any]] = {}
     table = tables.get("tls")
     for key, value in table.items() if isinstance(table, dict) else ():
@@ -285,7 +285,9 @@ def _with_paths(given: Mapping[str, Any], directory: Path) -> TlsSettings:
 
 
 def _tls_with_defaults(file: File, directory: Path) -> dict[str, TlsSettings]:
-    """What a listener's own table leaves out is that of [tls]. To be used only if no mistake was found."""
+    """Returns the tables of listeners, where what a listener's own table leaves out is that of [tls]. To be used only
+    if no mistake was found.
+    """
     if _tls(file, directory) is None:
         return {}
     usual = {key: value for key, value in (file.tls or {}).items() if key in TLS_OF_LISTENER}
@@ -293,7 +295,7 @@ def _tls_with_defaults(file: File, directory: Path) -> dict[str, TlsSettings]:
 
 
 def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:
-    """The node of the file with its secret, to be used only if no mistake was found."""
+    """Returns the node of the file with its secret, to be used only if no mistake was found."""
     if file.node is None or "secret_file" not in file.node:
         return None
     table = dict(file.node)
@@ -312,7 +314,7 @@ def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:
 
 
 def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
-    """The tables [kind.NAME] by name."""
+    """Returns the tables [kind.NAME] by name."""
     table = tables.get(kind, {})
     if not isinstance(table, dict):
         mistakes.add((kind,), f"is {shown(table)}; it must be tables, such as [{kind}.NAME]")
@@ -342,12 +344,12 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
 
 
 def _limits(file: File) -> Limits:
-    """The limits in force."""
+    """Returns the limits in force."""
     return limits_beside(file.limits, file.server.get("map_size", MAP_SIZE))
 
 
 def _declarations(file: File) -> Declarations:
-    """All that the file declares, and those queues that only a dead_letter, children or bindings name."""
+    """Returns all that the file declares, and those queues that only a dead_letter, children or bindings name."""
     declarations = declarations_of(
         {
             "queue": file.queues,
@@ -365,8 +367,8 @@ def _declarations(file: File) -> Declarations:
 
 
 def render(config: Config) -> str:
-    """The configuration as the text of a file that says the same: `load` of it equals `config`, if that has no users.
-    The hashes of passwords and tokens are not shown, and no start takes what is in their place.
+    """Returns the configuration as the text of a file that says the same: `load` of it equals `config`, if that has no
+    users. The hashes of passwords and tokens are not shown, and no start takes what is in their place.
     """
     tables = tables_of(config) | {("server", ""): _server(config)}
     if config.node is not None:
@@ -390,7 +392,7 @@ def _rendered(kind: str, name: str, table: dict[str, Any]) -> str:
 
 
 def render_table(kind: str, name: str, table: dict[str, Any]) -> str:
-    """One table of a file: settings as `radiator/model/validation.py` has them."""
+    """Returns one table of a file: settings as `radiator/model/validation.py` has them."""
     return f"[{dotted((kind, name))}]\n{_lines(table)}"
 
 
@@ -416,7 +418,7 @@ def _as_listed(address: ListenAddress, data_dir: Path) -> str:
 
 
 def _node_lines(node: Node) -> dict[str, Any]:
-    """The settings of the node, without the secret: the file that has it is named."""
+    """Returns the settings of the node, without the secret: the file that has it is named."""
     return {
         "name": node.name,
         "listen": _text(node.listen),
@@ -434,7 +436,7 @@ def _text(value: Address | Path | None) -> str | None:
 
 
 def _lines(table: dict[str, Any]) -> str:
-    """The table's settings that have a value; sizes in units."""
+    """Returns the table's settings that have a value; sizes in units."""
     encoder = toml.TomlEncoder()
     encoder.dump_funcs[str] = quoted  # toml's own breaks backslashes and what Python's repr escapes
     encoder.dump_funcs[Binding] = lambda one: f"{{ key = {quoted(one.key)}, queue = {quoted(one.queue)} }}"

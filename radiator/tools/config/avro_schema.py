@@ -12,7 +12,9 @@ _JSON = ("{", "[", '"')  # so a schema begins, and a path only with ./ before it
 
 
 def schema_in(directory: Path) -> Check:
-    """A check: the schema's text, of a path that counts from that directory, or of the schema itself."""
+    """Returns a check that reads a schema's text, from a path that counts from that directory, or from the schema
+    itself.
+    """
 
     def check(value: object) -> str:
         if not isinstance(value, str) or value.lstrip().startswith(_JSON):

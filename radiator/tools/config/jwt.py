@@ -55,7 +55,7 @@ JWT: dict[str, Check] = {
 
 
 def jwt_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
-    """The settings of [jwt] that are right, or None where there is no such table."""
+    """Returns the settings of [jwt] that are right, or None where there is no such table."""
     if "jwt" not in tables:
         return None
     table = tables["jwt"]

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file, and on which line."""
+"""Collects what is wrong with a configuration file, and on which line."""
 
 import re
 import tomllib
@@ -21,12 +21,13 @@ class Mistakes:
         self.found.append((keys, wrong))
 
     def are_in(self, *table: str) -> set[str]:
-        """The keys of that table which are wrong, or have something wrong below them."""
+        """Returns the keys of that table which are wrong, or have something wrong below them."""
         return {keys[len(table)] for keys, _ in self.found if keys[: len(table)] == table and len(keys) > len(table)}
 
     def sentences(self, path: Path, text: str) -> list[str]:
-        """One for each mistake, in the order of the file's lines. A place without a line of its own has that of the
-        table around it; one that has none either names no line and comes last."""
+        """Returns one sentence for each mistake, in the order of the file's lines. A place without a line of its own
+        has that of the table around it; one that has none either names no line and comes last.
+        """
         lines = dict(reversed(list(lines_of_keys(text))))  # the first line that names a table
         sentences = []
         for keys, wrong in self.found:
@@ -38,12 +39,12 @@ class Mistakes:
 
 
 def dotted(keys: Keys) -> str:
-    """The keys as TOML writes them with dots between them."""
+    """Returns the keys as TOML writes them with dots between them."""
     return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else quoted(key) for key in keys)
 
 
 def lines_of_keys(text: str) -> Iterator[tuple[Keys, int]]:
-    """The tables and keys of a valid TOML text, each with the number of the line on which its statement begins.
+    """Yields the tables and keys of a valid TOML text, each with the number of the line on which its statement begins.
 
     A statement is as many lines as it takes to be valid TOML by itself, so no second grammar of TOML is needed here.
     """

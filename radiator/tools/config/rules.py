@@ -1,4 +1,4 @@
-"""What must hold between the values of config.toml: one function for each rule; all rules are checked.
+"""Checks what must hold between the values of config.toml: one function for each rule; all rules are checked.
 
 A rule looks only at values that are valid by themselves, so that one mistake is not reported twice.
 """
@@ -76,11 +76,11 @@ class File:
         return bool(self.users) or "users_file" in self.server
 
     def listen(self) -> list[Address]:
-        """Where clients connect by TCP, with what is in force where the file says nothing."""
+        """Returns where clients connect by TCP, with what is in force where the file says nothing."""
         return [one for one in self.server.get("listen", [DEFAULT_LISTEN]) if isinstance(one, Address)]
 
     def queues_named_elsewhere(self) -> Iterator[str]:
-        """Each name of a queue in a `dead_letter`, in a fanout's `children` or in an exchange's `bindings`."""
+        """Yields each name of a queue in a `dead_letter`, in a fanout's `children` or in an exchange's `bindings`."""
         for table in self.queues.values():
             if "dead_letter" in table:
                 yield table["dead_letter"]
@@ -90,13 +90,15 @@ class File:
 
 
 def exchange_type(name: str, table: Table) -> str:
-    """The type of an exchange of the file; a standard exchange need not give it."""
+    """Returns the type of an exchange of the file; a standard exchange need not give it."""
     type_: str = table.get("type", STANDARD_EXCHANGES.get(name, DIRECT))
     return type_
 
 
 def settings_in_force(file: File, name: str) -> Table:
-    """What the file gives for the queue of that name: its own table, or that of the best pattern, or nothing."""
+    """Returns what the file gives for the queue of that name: its own table, or that of the best pattern, or
+    nothing.
+    """
     if name in file.queues:
         return file.queues[name]
     patterns = sorted((pattern for pattern in file.queues if is_pattern(pattern) and matches(pattern, name)), key=rank)
@@ -153,7 +155,9 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_tls(file: File, mistakes: Mistakes) -> None:
-    """A listener that encrypts has a certificate, and one that asks for those of clients has a CA to judge them by."""
+    """Checks that a listener that encrypts has a certificate, and that one that asks for those of clients has a CA to
+    judge them by.
+    """
     encrypted = [one for one in file.listen() if SCHEMES[one.scheme].is_encrypted]
     if encrypted and file.tls is None:
         right = 'add [tls] with certificate = "server.pem" and key = "server.key"'
@@ -167,7 +171,9 @@ def _judge_tls(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_tls_of_listeners(file: File, mistakes: Mistakes) -> None:
-    """Each table is for a listener that encrypts, has a whole pair or none, and a CA if it asks for certificates."""
+    """Checks that each table is for a listener that encrypts, has a whole pair or none, and a CA if it asks for
+    certificates.
+    """
     node = (file.node or {}).get("listen")
     listen = {str(one): one for one in (*file.listen(), *([node] if node is not None else []))}
     for address, table in file.tls_of_listeners.items():
@@ -188,8 +194,8 @@ def _judge_tls_of_listeners(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_tls_of_nodes(file: File, mistakes: Mistakes) -> None:
-    """A listener for nodes has a certificate too; a node that dials another over TLS has a CA to judge its certificate
-    by.
+    """Checks that a listener for nodes has a certificate too, and that a node that dials another over TLS has a CA to
+    judge its certificate by.
     """
     listen = (file.node or {}).get("listen")
     if listen is not None and listen.scheme == PEERS and file.tls is None:
@@ -219,7 +225,7 @@ def _judge_ports(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_unix_sockets(file: File, mistakes: Mistakes) -> None:
-    """Each has a path of its own, for which the system has room."""
+    """Checks that each has a path of its own, for which the system has room."""
     sockets = [address for address in file.server.get("listen", ()) if isinstance(address, UnixAddress)]
     for address in sockets:
         if address.mistake:
@@ -239,7 +245,7 @@ def _meet(one: Address, other: Address) -> bool:
 
 
 def _place(host: str) -> str:
-    """One spelling for each IP address."""
+    """Returns one spelling for each IP address."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -293,7 +299,7 @@ def _can_be_dialled(address: Address) -> bool:
 
 
 def _judge_peers(file: File, mistakes: Mistakes) -> None:
-    """Every peer is another node, and one of the two can dial the other."""
+    """Checks that every peer is another node, and that one of the two can dial the other."""
     if file.node is None:
         return
     can_be_dialled = _may_listen(file, mistakes)
@@ -315,12 +321,12 @@ def _judge_peers(file: File, mistakes: Mistakes) -> None:
 
 
 def _socket(address: Address) -> tuple[str, int]:
-    """The place of an address, at which only one node can be, with or without TLS."""
+    """Returns the place of an address, at which only one node can be, with or without TLS."""
     return address.host, address.port
 
 
 def _judge_scopes(file: File, mistakes: Mistakes) -> None:
-    """What is of the cluster needs other nodes."""
+    """Checks that there are other nodes, if something is of the cluster."""
     if file.node is not None:
         return
     for kind, tables in (("queue", file.queues), ("fanout", file.fanouts), ("topic", file.topics)):
@@ -331,7 +337,9 @@ def _judge_scopes(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:
-    """A header block is part of its frame; the map holds a batch being committed, one that fills, and as much again."""
+    """Checks that a frame has room for its header block, and the map for a batch being committed, one that fills, and
+    as much again.
+    """
     if limits.max_header_bytes > limits.max_frame_bytes:
         header, frame = size_text(limits.max_header_bytes), size_text(limits.max_frame_bytes)
         mistakes.add(("limits", "max_header_bytes"), f"is {header}; it must not be more than max_frame_bytes ({frame})")
@@ -386,7 +394,7 @@ def _judge_dead_letters(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_dead_letter_cycles(file: File, mistakes: Mistakes) -> None:
-    """Each cycle is reported once, where it is first met."""
+    """Reports each cycle once, where it is first met."""
     reported: set[str] = set()
 
     def dead_letter_of(queue: str) -> str | None:
@@ -417,7 +425,9 @@ def _judge_exchanges(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_bindings(file: File, mistakes: Mistakes) -> None:
-    """Every binding leads to a queue, a log or an exchange, and its key is one that the exchange's type can match."""
+    """Checks that every binding leads to a queue, a log or an exchange, and that its key is one that the exchange's
+    type can match.
+    """
     for name, table in file.exchanges.items():
         for key, queue in table.get("bindings", ()):
             if wrong := _why_no_target(file, queue):
@@ -437,7 +447,9 @@ def _judge_bindings(file: File, mistakes: Mistakes) -> None:
 
 
 def _why_no_target(file: File, name: str) -> str:
-    """Why `name` is neither a queue nor the `/log/NAME` of a log, as text after a key's name; "" where it is one."""
+    """Returns why `name` is neither a queue nor the `/log/NAME` of a log, as text after a key's name; "" where it is
+    one.
+    """
     if name.startswith(EXCHANGE_PREFIX):
         return _why_no_exchange(file, name)
     if not name.startswith(LOG_PREFIX):
@@ -458,7 +470,7 @@ def _why_no_exchange(file: File, address: str) -> str:
 
 
 def _why_no_queue(file: File, name: str) -> str:
-    """Why `name` is not a queue, as text after a key's name; "" where it is one, or first use may create it.
+    """Returns why `name` is not a queue, as text after a key's name; "" where it is one, or first use may create it.
 
     A queue is declared by its name or by a pattern that matches it. Where [create] allows queues it need not be
     declared, unless the name is that of a fanout, a topic or an exchange: that is more likely a mistake than a queue of

@@ -13,8 +13,8 @@ _OF_OTHERS = 0o037  # a group may read it, as that of systemd's credentials does
 
 
 def read_secret(path: Path) -> bytes:
-    """The file's bytes without the newline at their end, LF or CR LF, and without a byte order mark before them, which
-    an editor may have put there on one node alone. ValueError as a check.
+    """Returns the file's bytes without the newline at their end, LF or CR LF, and without a byte order mark before
+    them, which an editor may have put there on one node alone. ValueError as a check.
     """
     try:
         found = path.stat()
@@ -39,5 +39,5 @@ def read_secret(path: Path) -> bytes:
 
 
 def how_to_make(path: Path) -> str:
-    """A command that makes such a file."""
+    """Returns a command that makes such a file."""
     return f"make one: head -c 32 /dev/urandom | base64 > {path.name}; chmod 600 {path.name}"

@@ -14,7 +14,7 @@ _GONE = {
 
 
 def settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
-    """The table's settings that are right; all others are mistakes."""
+    """Returns the table's settings that are right; all others are mistakes."""
     if not isinstance(table, dict):
         mistakes.add(keys, f"is {shown(table)}; it must be a table")
         return {}

@@ -10,8 +10,8 @@ from radiator.model.limits import CONFIG_MAX_BYTES
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
-    """The text of that file, and its tables. A pipe is waited for, as it is by every program, and no more is read than
-    may be there. OSError: it cannot be read. ConfigError: it is too long, or not TOML.
+    """Returns the text of that file, and its tables. A pipe is waited for, as it is by every program, and no more is
+    read than may be there. OSError: it cannot be read. ConfigError: it is too long, or not TOML.
     """
     with path.open("rb") as file:
         data = file.read(CONFIG_MAX_BYTES + 1)

@@ -60,7 +60,7 @@ def _tokens(value: object) -> tuple[Token, ...]:
 
 
 def _until_ms(value: object) -> int:
-    """A day begins, and a token of it ends, at midnight of UTC."""
+    """Returns the moment from which a token is no longer valid; a day means its beginning, at midnight of UTC."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         moment = value
     elif isinstance(value, date) and not isinstance(value, datetime):
@@ -117,8 +117,8 @@ USER: dict[str, Check] = {
 
 
 def read_users(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, User]:
-    """The users of a file by name, to be used only if no mistake was found. An empty [user] is a mistake: it would be
-    taken for a broker that nobody needs a login for.
+    """Returns the users of a file by name, to be used only if no mistake was found. An empty [user] is a mistake: it
+    would be taken for a broker that nobody needs a login for.
     """
     if "user" not in tables:
         return {}
@@ -185,8 +185,8 @@ def have_secrets(users: Mapping[str, User]) -> bool:
 
 
 def mode_mistake(path: Path, has_secrets: bool = True) -> str:
-    """Why that file must not hold users, as a sentence; "" where it may, or is gone. Whoever may write it can be any
-    user in it; who may read it matters if it has something secret.
+    """Returns why that file must not hold users, as a sentence; "" where it may, or is gone. Whoever may write it can
+    be any user in it; who may read it matters if it has something secret.
     """
     try:
         mode = path.stat().st_mode
@@ -199,7 +199,7 @@ def mode_mistake(path: Path, has_secrets: bool = True) -> str:
 
 
 def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
-    """The users in a file of their own. has_jwt: whether there is a table [jwt]. ConfigError: all mistakes."""
+    """Returns the users in a file of their own. has_jwt: whether there is a table [jwt]. ConfigError: all mistakes."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError([f"{path} is not a regular file: users_file must name one."])
@@ -222,7 +222,7 @@ def read_users_file(path: Path, has_jwt: bool = False) -> dict[str, User]:
 
 
 def together(users: Mapping[str, User], others: Mapping[str, User], path: Path, users_file: Path) -> dict[str, User]:
-    """The users of config.toml and those of users_file. Raises ConfigError if a user is in both."""
+    """Returns the users of config.toml and those of users_file. Raises ConfigError if a user is in both."""
     both = users.keys() & others.keys()
     if both:
         raise ConfigError([f"{path}: user.{name} is in {users_file} too; keep one of them." for name in sorted(both)])

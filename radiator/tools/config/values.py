@@ -1,4 +1,4 @@
-"""Which values config.toml may have: for each of its tables a table of checks (model/validation.py).
+"""Says which values config.toml may have: for each of its tables a table of checks (model/validation.py).
 
 The checks of what can also be declared at run time are in radiator/model/validation.py.
 """
@@ -54,7 +54,7 @@ _KEEP_MAX_MS = 3650 * TIME_UNITS_MS["d"]
 
 
 def log_keep(value: object) -> LogKeep:
-    """How much of the write-ahead log is kept: a size, or a time. A check: raises ValueError."""
+    """Returns how much of the write-ahead log is kept: a size, or a time. A check: raises ValueError."""
     found = re.fullmatch("([0-9]{1,9})([a-z]+)", value) if isinstance(value, str) else None
     if found is not None and found[2] in TIME_UNITS_MS:
         max_ms = int(found[1]) * TIME_UNITS_MS[found[2]]
@@ -74,7 +74,7 @@ def log_keep_text(keep: LogKeep) -> str | int:
 
 
 def each_of(values: Sequence[Any], check: Callable[[Any], _Read]) -> list[_Read]:
-    """What the check reads of each value of a list. ExceptionGroup: a ValueError for each that is wrong, up to
+    """Returns what the check reads of each value of a list. ExceptionGroup: a ValueError for each that is wrong, up to
     LIST_MISTAKES_MAX of them, and one that says how many more there are.
     """
     right, wrong = [], []
@@ -91,7 +91,7 @@ def each_of(values: Sequence[Any], check: Callable[[Any], _Read]) -> list[_Read]
 
 
 def parse_address(text: str, is_of_nodes: bool = False) -> ListenAddress:
-    """A listener's address: one of SCHEMES, and the place as its transport has it. A check: raises ValueError.
+    """Returns a listener's address: one of SCHEMES, and the place as its transport has it. A check: raises ValueError.
 
     is_of_nodes: nodes connect there, not clients. The path of a unix socket is returned as it was written, even if it
     is relative.
@@ -160,7 +160,7 @@ _READERS: dict[str, Callable[[str, str, str], ListenAddress]] = {TCP: _tcp_addre
 
 
 def quoted(text: str) -> str:
-    """The text as TOML has it in quotes, which is as JSON has it, except for DEL."""
+    """Returns the text as TOML has it in quotes, which is as JSON has it, except for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -168,7 +168,7 @@ def quoted(text: str) -> str:
 
 
 def path_of(what: str) -> Check:
-    """The path of such a thing. A check."""
+    """Returns a check that reads the path of such a thing."""
 
     def check(value: object) -> str:
         if not isinstance(value, str) or not value or "\0" in value:
@@ -238,7 +238,7 @@ def _dialled_address(value: object) -> Address:
 
 
 def advertised_mistake(address: Address) -> str:
-    """Why other nodes would not accept it from this one, as protocols/peer judges it; "" where they do."""
+    """Returns why other nodes would not accept it from this one, as protocols/peer judges it; "" where they do."""
     host = address.host
     if "%" in host and ":" in host:
         return f"has the host {shown(host)} with a zone, which means something on this machine only; write it without"
@@ -257,7 +257,7 @@ def _advertised_address(value: object) -> Address:
 
 
 def node_name_mistake(name: str) -> str:
-    """Why it is not a name of a node, as text after "which"; "" where it is one."""
+    """Returns why it is not a name of a node, as text after "which"; "" where it is one."""
     if is_node_name(name):
         return ""
     right = f"1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not begin with a dot"
@@ -286,7 +286,7 @@ def _heart_beat(value: object) -> tuple[int, int]:
 
 
 def _bindings(value: object) -> list[tuple[str, str]]:
-    """Key and queue of each binding of an exchange."""
+    """Returns the key and the queue of each binding of an exchange."""
     right = 'it must be a list of tables such as [{ key = "orders.#", queue = "audit" }]'
     if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
         raise ValueError(f"is {shown(value)}; {right}")
@@ -307,7 +307,7 @@ def _bindings(value: object) -> list[tuple[str, str]]:
 
 
 def _key(value: object) -> str:
-    """A routing key; or arguments as JSON, which may be longer."""
+    """Reads a routing key; or arguments as JSON, which may be longer."""
     try:
         return canonical_key(value) if isinstance(value, str) and value.startswith("{") else binding_key(value)
     except ValueError:

@@ -1,4 +1,5 @@
-"""What a RabbitMQ broker has, as it writes it down: `rabbitmqctl export_definitions FILE`, or GET /api/definitions.
+"""Reads what a RabbitMQ broker has, as it writes it down: `rabbitmqctl export_definitions FILE`, or GET
+/api/definitions.
 
 The file comes from elsewhere: each field is looked at, and a mistake is a sentence that names it.
 """
@@ -196,7 +197,7 @@ class _Rows:
                 counts[kind] = counts.get(kind, 0) + 1
 
     def others(self) -> list[str]:
-        """What is not migrated: of other virtual hosts, and of kinds that this broker does not have."""
+        """Returns what is not migrated: of other virtual hosts, and of kinds that this broker does not have."""
         found = []
         for vhost, counts in self._elsewhere.items():
             what = ", ".join(f"{count} {kind}" for kind, count in counts.items())

@@ -73,7 +73,9 @@ class Migration:
             raise RadiatorError(f"{self._old.place} and {self._new.place} are the same broker: nothing was moved.")
 
     def ready(self) -> dict[str, int | str]:
-        """How many messages of each queue are ready in the old broker; a sentence where that cannot be known."""
+        """Returns how many messages of each queue are ready in the old broker; a sentence where that cannot be
+        known.
+        """
         found: dict[str, int | str] = {}
         for name, _ in self._plan.to_move:
             try:

@@ -1,4 +1,4 @@
-"""What is to be done, before anything is: what is declared, what is moved, what is left, and why."""
+"""Plans what is to be done, before anything is: what is declared, what is moved, what is left, and why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,12 +45,12 @@ class MigrationPlan:
 
 
 def queue_title(name: str) -> str:
-    """How a list calls it."""
+    """Returns how a list calls it."""
     return f"queue {shown(name)}"
 
 
 def exchange_title(name: str) -> str:
-    """How a list calls it."""
+    """Returns how a list calls it."""
     return f"exchange {shown(name)}"
 
 
@@ -143,13 +143,13 @@ def _is_there(exchange: str, exchanges: set[str]) -> bool:
 
 
 def binding_title(binding: DefinedBinding) -> str:
-    """How a list calls it."""
+    """Returns how a list calls it."""
     where = queue_title(binding.destination) if binding.is_queue else exchange_title(binding.destination)
     return f"binding {shown(binding.routing_key)} of {exchange_title(binding.source)} to {where}"
 
 
 def as_json(plan: MigrationPlan) -> dict[str, Any]:
-    """The plan as JSON, for programs."""
+    """Returns the plan as JSON, for programs."""
 
     def rows(pairs: list[tuple[str, str]]) -> list[dict[str, str]]:
         return [{"what": what, "why": why} for what, why in pairs]

@@ -58,10 +58,10 @@ REFUSED_MAX = 50
 
 @dataclass(slots=True)
 class QueueMoved:
-    """What has become of a queue. moved: messages that are in the new broker and acked in the old. refused: those that
-    the new broker did not take, and why. redelivered: of those that were moved, how many the old broker had delivered
-    before. twice_at_most: how many may be in both, since an ack did not get through, or a confirm. why: what ended it;
-    "": it is empty. notes: how messages were changed.
+    """The outcome of moving a queue. moved: messages that are in the new broker and acked in the old. refused: those
+    that the new broker did not take, and why. redelivered: of those that were moved, how many the old broker had
+    delivered before. twice_at_most: how many may be in both, since an ack did not get through, or a confirm. why: what
+    ended it; "": it is empty. notes: how messages were changed.
     """
 
     queue: str

@@ -272,5 +272,5 @@ def wait(wires: Sequence[AmqpWire], timeout_s: float, silent: Sequence[AmqpWire]
 
 
 def deadline(seconds: float) -> float:
-    """A moment of `time.monotonic`."""
+    """Returns a moment of `time.monotonic`."""
     return time.monotonic() + seconds
