@@ -41,7 +41,7 @@ class Address:
 
     @classmethod
     def unix(cls, path: str) -> Self:
-        """The address of a broker on this machine. Raises AddressError."""
+        """Returns the address of a broker on this machine. Raises AddressError."""
         size = len(os.fsencode(path))
         if size > UNIX_PATH_MAX_BYTES:
             raise AddressError(
@@ -85,8 +85,8 @@ class Address:
 
 
 def with_login(addresses: Sequence[Address], user: str | None, password: str | None) -> list[Address]:
-    """The addresses, each with this login instead of its own if one is given. Raises Violation, which does not repeat
-    it.
+    """Returns the addresses, each with this login instead of its own if one is given. Raises Violation, which does not
+    repeat it.
     """
     if user is None and password is None:
         return list(addresses)
@@ -96,7 +96,7 @@ def with_login(addresses: Sequence[Address], user: str | None, password: str | N
 
 
 def addresses_of(given: str | Address | Sequence[str | Address]) -> list[Address]:
-    """The one address, or the several in their order. Raises AddressError, TypeError."""
+    """Returns the one address, or the several in their order. Raises AddressError, TypeError."""
     several = [given] if isinstance(given, str | Address) or not isinstance(given, Sequence) else list(given)
     for one in several:
         if not isinstance(one, str | Address):

@@ -150,7 +150,9 @@ class AsyncClient:
         await self._tasks.run(self._calls.unsubscribe(subscription, forget, destination))
 
     async def receive(self, timeout_s: float | None = None, subscription: str | None = None) -> Message | None:
-        """The next MESSAGE of any subscription, or of that one; None where none came in time, as `Client.receive`."""
+        """Returns the next MESSAGE of any subscription, or of that one; None where none came in time, as
+        `Client.receive`.
+        """
         arguments.seconds_or_none("timeout_s", timeout_s)
         arguments.text_or_none("subscription", subscription)
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -170,7 +172,7 @@ class AsyncClient:
     async def messages(
         self, timeout_s: float | None = None, subscription: str | None = None
     ) -> AsyncGenerator[Message, None]:
-        """Each MESSAGE as `receive` gives it, until none comes for so long; None: for ever."""
+        """Yields each MESSAGE as `receive` gives it, until none comes for so long; None: for ever."""
         while (message := await self.receive(timeout_s, subscription)) is not None:
             yield message
 

@@ -20,14 +20,14 @@ def text_or_none(name: str, given: object) -> None:
 
 
 def login(user: object, password: object) -> None:
-    """A client's login. A wrong value is not shown: the two may be swapped."""
+    """Checks a client's login. A wrong value is not shown: the two may be swapped."""
     for name, given in (("user", user), ("password", password)):
         if given is not None and not isinstance(given, str):
             raise TypeError(f"{name} is of type {type(given).__name__}: it must be a str, or None.")
 
 
 def octets(body: bytes | str) -> bytes:
-    """The bytes of a body."""
+    """Returns the bytes of a body."""
     if isinstance(body, str):
         return body.encode()
     if isinstance(body, bytes | bytearray | memoryview):
@@ -36,7 +36,7 @@ def octets(body: bytes | str) -> bytes:
 
 
 def pairs(headers: Headers) -> list[tuple[str, str]]:
-    """The headers as a new list."""
+    """Returns the headers as a new list."""
     try:
         kept: list[tuple[str, str]] = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
     except TypeError:
@@ -80,7 +80,7 @@ def confirming(given: object) -> None:
 
 
 def policy(given: object) -> Reconnect | None:
-    """The policy that `reconnect` stands for."""
+    """Returns the policy that `reconnect` stands for."""
     if isinstance(given, bool):
         return Reconnect() if given else None
     if not isinstance(given, Reconnect):

@@ -18,7 +18,7 @@ class AsyncDialer:
         self._timeout_s = timeout_s
 
     async def dial(self, address: Address, number: int) -> ClientConnection:
-        """A connection on which CONNECTED has come. Raises ConnectionLost or Refusal."""
+        """Returns a connection on which CONNECTED has come. Raises ConnectionLost or Refusal."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 one = await self._connected(address)

@@ -1,4 +1,4 @@
-"""What a program may ask of a broker, as steps of a channel: for threads and for tasks alike.
+"""Makes the calls that a program may ask of a broker, as steps of a channel: for threads and for tasks alike.
 
 `client.py` and `aio.py` document what each call promises; this file implements them.
 """
@@ -178,7 +178,7 @@ class Calls:
         return name
 
     def name_of(self, transaction: str | None) -> str:
-        """The given name, or a new one."""
+        """Returns the given name, or a new one."""
         arguments.text_or_none("transaction", transaction)
         return self._channel.next_name("t") if transaction is None else transaction
 
@@ -224,7 +224,7 @@ class Calls:
     # ---- request and reply
 
     def request(self, destination: str, body: bytes | str, timeout_s: float, headers: Headers) -> Steps[Message]:
-        """A SEND with `reply-to`, and its reply."""
+        """Sends a SEND with `reply-to`, and returns its reply."""
         arguments.text("destination", destination)
         arguments.seconds("timeout_s", timeout_s)
         octets = arguments.octets(body)
@@ -253,7 +253,7 @@ class Calls:
         raise asked.error or reply.error or AssertionError("what is done has an answer or an error")
 
     def admin(self, request: dict[str, Any], timeout_s: float) -> Steps[dict[str, Any]]:
-        """A request to `/admin`, and its answer."""
+        """Sends a request to `/admin`, and returns its answer."""
         headers = [("content-type", "application/json")]
         reply = yield from self.request("/admin", json.dumps(request), timeout_s, headers)
         try:

@@ -30,7 +30,7 @@ _log = logging.getLogger("radiator.client")
 
 @dataclass(slots=True)
 class Reply:
-    """What a request waits for."""
+    """The reply that a request waits for."""
 
     message: Message | None = None
     error: RadiatorError | None = None
@@ -128,13 +128,13 @@ class Channel:
             yield max(0.0, attempts.try_at_s - time.monotonic())
 
     def next_name(self, kind: str) -> str:
-        """A name that was not used before. May be called at any time."""
+        """Returns a name that was not used before. May be called at any time."""
         return f"{kind}{next(self._numbers)}"
 
     # ---- asking
 
     def up(self) -> Steps[ClientConnection]:
-        """The connection, once there is one. Raises what no call has raised yet."""
+        """Returns the connection, once there is one. Raises what no call has raised yet."""
         self.check_open()
         if self.connection is None:
             yield Wait(lambda: self.connection is not None, None)
@@ -255,7 +255,9 @@ class Channel:
             raise
 
     def _writable(self) -> Steps[ClientConnection]:
-        """The connection, once the operating system has all that was sent before, which bounds what is outgoing."""
+        """Returns the connection, once the operating system has all that was sent before, which bounds what is
+        outgoing.
+        """
         connection = yield from self.up()
         while connection.outgoing:
             yield from self._await(lambda one=connection: self._is_given(one), "room to send")  # type: ignore[misc]
@@ -263,7 +265,7 @@ class Channel:
         return connection
 
     def _with_place(self) -> Steps[ClientConnection]:
-        """The connection, once nothing is outgoing and the window has room."""
+        """Returns the connection, once nothing is outgoing and the window has room."""
         connection = yield from self._writable()
         while len(self.outstanding) >= self.window:
             yield from self._await(lambda: len(self.outstanding) < self.window, "RECEIPT")
@@ -329,8 +331,8 @@ class Channel:
             self._lose(connection, f"the broker broke the protocol: {event.sentence}")
 
     def _take_error(self, connection: ClientConnection, event: Error) -> None:
-        """The call that awaits the frame raises it; otherwise the next one does, unless another connection
-        may succeed.
+        """Lets the call that awaits the frame raise the error; otherwise the next one raises it, unless another
+        connection may succeed.
         """
         refused = refusal(event)
         asked = self.outstanding.get(event.receipt or "")
@@ -409,12 +411,12 @@ class Channel:
     # ---- restoration
 
     def until_try_s(self) -> float:
-        """How long until the next try is due."""
+        """Returns how long until the next try is due."""
         assert self._attempts is not None
         return self._attempts.try_at_s - time.monotonic()
 
     def next_try(self) -> tuple[Address, int]:
-        """The address to try, and the connection's number."""
+        """Returns the address to try, and the connection's number."""
         assert self._attempts is not None
         self.connections += 1
         return self._addresses[self._attempts.next_address], self.connections
@@ -428,7 +430,7 @@ class Channel:
             self._give_up(str(found))
 
     def soonest_try_s(self) -> float | None:
-        """The shortest pause between two tries; None: nothing is tried again."""
+        """Returns the shortest pause between two tries; None: nothing is tried again."""
         return None if self._attempts is None else self._attempts.policy.first_s
 
     def _give_up(self, sentence: str) -> None:

@@ -188,7 +188,7 @@ class Client:
         self._threads.run(self._calls.unsubscribe(subscription, forget, destination))
 
     def receive(self, timeout_s: float | None = None, subscription: str | None = None) -> Message | None:
-        """The next MESSAGE of any subscription without a callback; None if none came in time. Calls callbacks.
+        """Returns the next MESSAGE of any subscription without a callback; None if none came in time. Calls callbacks.
 
         timeout_s None: waits for ever. subscription: of that one only; messages of others are kept for other calls and
         count towards `received_max_bytes`: past that nothing is read, and NoAnswer is raised.
@@ -211,7 +211,7 @@ class Client:
                 return None
 
     def messages(self, timeout_s: float | None = None, subscription: str | None = None) -> Iterator[Message]:
-        """Each MESSAGE as `receive` gives it, until none comes for so long; None: for ever."""
+        """Yields each MESSAGE as `receive` gives it, until none comes for so long; None: for ever."""
         while (message := self.receive(timeout_s, subscription)) is not None:
             yield message
 
@@ -285,7 +285,9 @@ class Client:
     # ---- for event loops
 
     def fileno(self) -> int:
-        """The socket's file descriptor, as long as this connection lasts. Raises ConnectionLost if there is none."""
+        """Returns the socket's file descriptor, as long as this connection lasts. Raises ConnectionLost if there is
+        none.
+        """
         connection = self._channel.connection
         if connection is None:
             raise ConnectionLost(f"There is no connection to {self.address} now.")

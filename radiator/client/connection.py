@@ -23,13 +23,13 @@ class Gone(Exception):
 
 
 def refusal(error: Error) -> Refusal:
-    """The Refusal to raise for an ERROR."""
+    """Returns the Refusal to raise for an ERROR."""
     sentence = error.body.decode("utf-8", "replace").strip() or error.message
     return Refusal(error.headers.get("code", ""), sentence)
 
 
 def refused_connection(address: Address, error: Error) -> Refusal:
-    """The Refusal to raise for an ERROR in answer to CONNECT: it names the address and the login."""
+    """Returns the Refusal to raise for an ERROR in answer to CONNECT: it names the address and the login."""
     why = refusal(error)
     login = f" of the user {address.login!r}" if address.login else ""
     return Refusal(why.code, f"{address} has refused the connection{login}: {why}")
@@ -83,7 +83,7 @@ class ClientConnection:
     def dial(
         cls, address: Address, number: int, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
     ) -> "ClientConnection":
-        """A connection on which CONNECTED has come. Raises ConnectionLost or Refusal."""
+        """Returns a connection on which CONNECTED has come. Raises ConnectionLost or Refusal."""
         try:
             one = _connected(address, timeout_s)
         except OSError as failed:
@@ -102,7 +102,7 @@ class ClientConnection:
     def greeting(
         self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
     ) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
-        """From CONNECT to CONNECTED. Yields how long to wait, and whether to read and to write; is sent which are
+        """Goes from CONNECT to CONNECTED. Yields how long to wait, and whether to read and to write; is sent which are
         possible.
 
         Raises ConnectionLost, Refusal or WrongName. The connection is then closed, as it is if this generator is
@@ -148,7 +148,7 @@ class ClientConnection:
                     raise Gone(f"the broker broke the protocol: {event.sentence}")
 
     def _shake(self, end_s: float, timeout_s: float) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
-        """The TLS handshake, before anything is sent. Raises ConnectionLost, WrongName."""
+        """Makes the TLS handshake, before anything is sent. Raises ConnectionLost, WrongName."""
         try:
             context = context_of(self.address)
         except AddressError as wrong:
@@ -173,7 +173,7 @@ class ClientConnection:
                 raise ConnectionLost(f"{self.address} {why}")
 
     def fileno(self) -> int:
-        """The socket's file descriptor."""
+        """Returns the socket's file descriptor."""
         return self._socket.fileno()
 
     # ---- bytes
@@ -205,7 +205,7 @@ class ClientConnection:
         self.sent_at_s = time.monotonic()
 
     def read(self) -> list[ServerEvent]:
-        """The events of one read. Raises Gone, also when the broker hangs up after DISCONNECT, as it should."""
+        """Returns the events of one read. Raises Gone, also when the broker hangs up after DISCONNECT, as it should."""
         try:
             # of TLS that is a whole record at a time: OpenSSL keeps nothing back that poll would not report
             data = self._socket.recv(READ_BYTES)
@@ -235,14 +235,14 @@ class ClientConnection:
     # ---- heart-beats
 
     def until_beat_s(self) -> float | None:
-        """How long until we must have sent something; None: never, or something waits to be sent anyway."""
+        """Returns how long until we must have sent something; None: never, or something waits to be sent anyway."""
         interval_s = self.session.heart_beat_send_s
         if not interval_s or self.outgoing:
             return None
         return max(0.0, self.sent_at_s + interval_s / 2 - time.monotonic())
 
     def until_silent_s(self) -> float | None:
-        """How long until the broker is taken for dead if nothing comes; None: never."""
+        """Returns how long until the broker is taken for dead if nothing comes; None: never."""
         interval_s = self.session.heart_beat_expect_s
         return max(0.0, self.read_at_s + 2 * interval_s + SILENCE_SLACK_S - time.monotonic()) if interval_s else None
 

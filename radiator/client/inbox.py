@@ -52,7 +52,7 @@ class ClientInbox:
         return any(message.headers.get("subscription") == subscription for message in self._received)
 
     def take(self, subscription: str | None = None) -> Message | None:
-        """The next message without a callback, of that subscription or of any."""
+        """Returns the next message without a callback, of that subscription or of any."""
         if not self._received:
             return None
         if subscription is None:
@@ -68,7 +68,7 @@ class ClientInbox:
         return message
 
     def take_call(self) -> tuple[Callback, Message] | None:
-        """The next message with a callback, and that callback."""
+        """Returns the next message with a callback, and that callback."""
         if not self._called:
             return None
         callback, message = self._called.popleft()

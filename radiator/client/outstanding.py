@@ -12,7 +12,7 @@ Say = Callable[[ClientSession, str | None], bytes]
 
 
 class Loss(Enum):
-    """What becomes of a frame whose connection is lost, if there will be another one."""
+    """Says what becomes of a frame whose connection is lost, if there will be another one."""
 
     AGAIN = "it is sent again"
     REPLAYED = "it is a SUBSCRIBE, and all subscriptions are sent again"

@@ -14,8 +14,8 @@ _AROUND_BYTES = len(BOM_UTF8) + len("\r\n")  # what a first line may have that i
 
 
 def from_file(path: Path) -> str:
-    """The first line of a file that nobody else may read. A pipe, such as that of `<(...)`, is waited for, as by every
-    program. Raises ConfigError.
+    """Returns the first line of a file that nobody else may read. A pipe, such as that of `<(...)`, is waited for, as
+    by every program. Raises ConfigError.
     """
     try:
         mode = path.stat().st_mode
@@ -32,8 +32,8 @@ def from_file(path: Path) -> str:
 
 
 def first_line(file: BinaryIO, what: str) -> str:
-    """A password on a line of its own, without its end, LF or CR LF, and without a byte order mark before it; of a
-    longer one no more is read than may be there. Raises ConfigError, OSError.
+    """Returns a password on a line of its own, without its end, LF or CR LF, and without a byte order mark before it;
+    of a longer one no more is read than may be there. Raises ConfigError, OSError.
     """
     line = file.readline(JWT_MAX_BYTES + 1 + _AROUND_BYTES).removesuffix(b"\n").removesuffix(b"\r")
     try:
@@ -44,7 +44,7 @@ def first_line(file: BinaryIO, what: str) -> str:
 
 
 def checked(password: str, what: str) -> str:
-    """The password, if it can be a STOMP passcode. Raises ConfigError, which does not repeat it."""
+    """Returns the password, if it can be a STOMP passcode. Raises ConfigError, which does not repeat it."""
     given = password.encode("utf-8", "surrogateescape")
     most = JWT_MAX_BYTES if is_jwt(given) else SECRET_GIVEN_MAX_BYTES
     if not password:

@@ -28,7 +28,7 @@ class Reconnect:
             )
 
     def delay_s(self, rounds: int, chance: float) -> float:
-        """The delay after so many rounds without success; chance: from 0 to 1."""
+        """Returns the delay after so many rounds without success; chance: from 0 to 1."""
         delay_s = self.first_s
         for _ in range(rounds - 1):
             if delay_s >= self.most_s:
@@ -38,7 +38,7 @@ class Reconnect:
 
 
 class Attempts:
-    """Where and when to try next. Time and chance are arguments.
+    """Decides where and when to try next. Time and chance are arguments.
 
     A connection is proven once all earlier subscriptions are restored on it. One that is lost before that counts as a
     failed attempt, so that a broker which refuses a subscription is not asked for it again without a pause.
@@ -62,7 +62,7 @@ class Attempts:
         self._is_proven, self._vain = True, 0
 
     def lost(self, address: int, now_s: float, chance: float) -> bool:
-        """The connection to that address is lost. False: give up."""
+        """Called when the connection to that address is lost. Returns False to give up."""
         self.next_address = address
         if not self._is_proven:
             return self.failed(now_s, chance)

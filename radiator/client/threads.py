@@ -153,7 +153,7 @@ class Threads:
         return readable and connection is channel.connection
 
     def _restore(self, timeout_s: float | None) -> None:
-        """One step towards another connection: waits until the next try is due, or tries."""
+        """Makes one step towards another connection: waits until the next try is due, or tries."""
         wait_s = self.channel.until_try_s()
         if wait_s > 0:
             self._changed.wait(wait_s if timeout_s is None else min(wait_s, timeout_s))

@@ -36,7 +36,7 @@ class WrongName(Exception):
 def addresses_with(
     given: str | Address | Sequence[str | Address], ca_file: str | None, certificate: str | None, key: str | None
 ) -> list[Address]:
-    """A client's addresses, with the files that the client was given. Raises AddressError, TypeError."""
+    """Returns a client's addresses, with the files that the client was given. Raises AddressError, TypeError."""
     given_files = {"ca_file": ca_file, "certificate": certificate, "key": key}
     files: dict[str, Any] = {name: file for name, file in given_files.items() if file is not None}
     for name, file in files.items():
@@ -54,7 +54,7 @@ def addresses_with(
 
 
 def context_of(address: Address) -> ssl.SSLContext:
-    """The context for a connection to that address. Raises AddressError if its files cannot be used."""
+    """Returns the context for a connection to that address. Raises AddressError if its files cannot be used."""
     for name in ("ca_file", "certificate", "key"):
         _check_file(name, getattr(address, name))
     try:
@@ -71,7 +71,7 @@ def context_of(address: Address) -> ssl.SSLContext:
 
 
 def _check_file(name: str, file: str) -> None:
-    """The files are read again for each connection, so none may be a pipe. Raises AddressError."""
+    """Raises AddressError if a file is a pipe: the files are read again for each connection."""
     try:
         mode = os.stat(file).st_mode if file else stat.S_IFREG
     except (OSError, ValueError):  # OpenSSL says why
@@ -114,14 +114,14 @@ def _wrong_pair(address: Address, failed: OSError) -> str:
 
 
 def reason(failed: OSError) -> str:
-    """Why it failed, in OpenSSL's words or the system's."""
+    """Returns why it failed, in OpenSSL's words or the system's."""
     if isinstance(failed, ssl.SSLError):
         return (failed.reason or "unknown error").replace("_", " ").lower()
     return failed.strerror or str(failed)
 
 
 def cannot_verify(address: Address, failed: OSError) -> ConnectionLost:
-    """Why there is no TLS with that broker, as a sentence. Raises WrongName if saying why takes a look at the
+    """Returns why there is no TLS with that broker, as a sentence. Raises WrongName if saying why takes a look at the
     certificate.
     """
     if isinstance(failed, ssl.SSLCertVerificationError):
@@ -145,8 +145,8 @@ def cannot_verify(address: Address, failed: OSError) -> ConnectionLost:
 
 
 def wrong_name(address: Address, timeout_s: float) -> ConnectionLost:
-    """The sentence that says which names the certificate has. It connects once more to see them, and sends nothing on
-    that connection; the certificate is verified there too, except for its name.
+    """Returns the sentence that says which names the certificate has. It connects once more to see them, and sends
+    nothing on that connection; the certificate is verified there too, except for its name.
     """
     names: list[str] = []
     with contextlib.suppress(OSError, AddressError):
@@ -165,7 +165,7 @@ def wrong_name(address: Address, timeout_s: float) -> ConnectionLost:
 
 
 def lost(failed: OSError) -> str:
-    """Why a connection that was there is lost."""
+    """Returns why a connection that was there is lost."""
     if not isinstance(failed, ssl.SSLError):
         return failed.strerror or "it failed"
     if failed.reason in _WANTS_ONE:
