@@ -35,7 +35,7 @@ _reached: set[tuple[str, ...]] = set()  # addresses of brokers to which this pro
 
 
 def client_of(connect: Connect, **more: Any) -> Client:
-    """A Client with the password that its file has now, and with the TLS files; more: its other arguments.
+    """Returns a Client with the password that its file has now, and with the TLS files; more: its other arguments.
 
     Raises ConnectionLost, Refusal, and OptionError if a file cannot be used on this machine, which need not be the one
     where the options were checked.
@@ -66,7 +66,7 @@ def _in_words_of_spark(error: RadiatorError) -> str:
 
 
 def connected(connect: Connect) -> Client:
-    """A connection of its own. Raises ConnectionLost or Refusal."""
+    """Returns a connection of its own. Raises ConnectionLost or Refusal."""
     # there is time for two tries if the first gets no answer at all
     timeout_s = min(CONNECT_TIMEOUT_S, _patience_s(connect) / 2 / len(connect.addresses))
     client = client_of(connect, connect_timeout_s=timeout_s)
@@ -75,7 +75,9 @@ def connected(connect: Connect) -> Client:
 
 
 def lasting(connect: Connect, window: int) -> Client:
-    """A connection that is tried again for a while, at first and when it is lost. window: receipts outstanding."""
+    """Returns a connection that is tried again for a while, at first and when it is lost. window: receipts
+    outstanding.
+    """
     interval_s, tries = connect.retry_interval_s, Tries(connect)
     again = Reconnect(first_s=interval_s, most_s=interval_s, factor=1, timeout_s=connect.timeout_s)
     while True:
@@ -94,7 +96,7 @@ def _patience_s(connect: Connect) -> float:
 
 
 class Tries:
-    """How often something was tried in vain since the last progress."""
+    """Counts how often something was tried in vain since the last progress."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -141,7 +143,7 @@ class BrokerRequests:
         self.close()
 
     def client(self) -> Client:
-        """The connection, made if there is none. Raises ConnectionLost or Refusal."""
+        """Returns the connection, made if there is none. Raises ConnectionLost or Refusal."""
         self._client = self._client or connected(self._connect)
         return self._client
 
@@ -152,7 +154,7 @@ class BrokerRequests:
             self._client = None
 
     def ask(self, request: Mapping[str, Any], timeout_s: float = ANSWER_MAX_S) -> dict[str, Any]:
-        """The broker's answer. Raises Refusal if it refuses, ConnectionLost when all tries have failed.
+        """Returns the broker's answer. Raises Refusal if it refuses, ConnectionLost when all tries have failed.
 
         A request must be safe to carry out twice: a lost connection does not show whether it was.
         """
@@ -172,7 +174,9 @@ class BrokerRequests:
     # ---- logs
 
     def state(self, name: str, partitions: Iterable[int] = ()) -> LogState:
-        """What a log has. partitions: only these; none given: all. Raises RadiatorError if one does not exist."""
+        """Returns what a log has. partitions: only these; none given: all. Raises RadiatorError if one does not
+        exist.
+        """
         answer = self.ask({"do": "describe", "log": name})
         found = answer["partitions"]
         first, following, size = found["first"], found["next"], found["bytes"]
@@ -200,7 +204,7 @@ class BrokerRequests:
             return None
 
     def logs(self) -> list[str]:
-        """The names of all logs but the broker's own."""
+        """Returns the names of all logs but the broker's own."""
         names: list[str] = []
         request = {"do": "stats", "section": "logs", "limit": LOGS_AT_ONCE}
         while page := list(self.ask({**request, "after": names[-1]} if names else request)["logs"]):
@@ -208,7 +212,9 @@ class BrokerRequests:
         return [name for name in names if not log_name_mistake(name)]
 
     def offsets_at(self, name: str, time_ms: int) -> list[int]:
-        """For each partition the offset of the first record accepted then or later; without one, the next offset."""
+        """Returns for each partition the offset of the first record accepted then or later; without one, the next
+        offset.
+        """
         offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
         return offsets
 
@@ -247,7 +253,7 @@ class BrokerRequests:
         self.ask({"do": "checkout-ack", "queue": queue, "group": group, "before": before})
 
     def ready(self, queue: str, timeout_ms: int = 0) -> int:
-        """How many messages of a queue could be taken now; if none, it waits until there are some or the time
+        """Returns how many messages of a queue could be taken now; if none, it waits until there are some or the time
         is over.
         """
         request = {"do": "await", "queue": queue, "timeout_ms": timeout_ms}
@@ -264,7 +270,7 @@ class BrokerRequests:
         return bool(answer["committed"])
 
     def version(self, app: str) -> int | None:
-        """The last version that was committed for the application."""
+        """Returns the last version that was committed for the application."""
         last: int | None = self.ask({"do": "version", "app": app})["version"]
         return last
 

@@ -8,7 +8,7 @@ from radiator.client.address import Address
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Where the broker is, how often a request is tried again when its connection is lost, and after how long.
+    """Says where the broker is, how often a request is tried again when its connection is lost, and after how long.
 
     unreached_s: for how long at most, if the broker has not been reached yet. user: "" without a login. The files are
     read where a connection is made; "": none. Their content is never in here, since Spark keeps and shows this.

@@ -31,7 +31,7 @@ Offsets = dict[SourceLog, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a log has: the first offset that is kept, and the next that will be appended, by partition."""
+    """The extent of a log: the first offset that is kept, and the next that will be appended, by partition."""
 
     log: SourceLog
     first: dict[int, int]
@@ -80,7 +80,9 @@ def from_json(found: Mapping[str, Any]) -> Offsets:
 
 
 def ranges(start: Offsets, end: Offsets, states: Mapping[SourceLog, LogState]) -> list[Range]:
-    """The ranges between the two; in a partition that `start` does not know, from the first record kept (`states`)."""
+    """Returns the ranges between the two; in a partition that `start` does not know, from the first record kept
+    (`states`).
+    """
     found = []
     for log, by_partition in sorted(end.items()):
         state = states.get(log)
@@ -142,7 +144,9 @@ def at_most(latest: Offsets, target: Offsets, start: Offsets) -> Offsets:
 
 
 def unread(start: Offsets, states: Mapping[str, LogState]) -> Offsets:
-    """The part of `start` about logs and partitions that are no longer read. states: of all that are read, by name."""
+    """Returns the part of `start` about logs and partitions that are no longer read. states: of all that are read, by
+    name.
+    """
     left: Offsets = {}
     for log, by_partition in start.items():
         state = states.get(log.name)
@@ -166,7 +170,7 @@ def without(start: Offsets, gone: Collection[str]) -> tuple[Offsets, list[str]]:
 
 
 def lags(start: Offsets, latest: Offsets) -> list[int]:
-    """How many records each partition of `latest` has beyond `start`."""
+    """Returns how many records each partition of `latest` has beyond `start`."""
     return [
         last - start.get(log, {}).get(partition, last)
         for log, by_partition in sorted(latest.items())
@@ -190,12 +194,13 @@ def report(end: Offsets, latest: Offsets, source: str) -> dict[str, Any]:
 
 
 def joined(one: Offsets, other: Offsets) -> Offsets:
-    """The partitions of both, which have none in common."""
+    """Returns the partitions of both, which have none in common."""
     return {log: {**one.get(log, {}), **other.get(log, {})} for log in (*one, *other)}
 
 
 def begin(start: Offsets, states: Mapping[str, LogState]) -> tuple[Offsets, list[str]]:
-    """Where to go on: `start`, moved past records that those logs no longer have; and a sentence for each such loss.
+    """Returns where to go on: `start`, moved past records that those logs no longer have; and a sentence for each such
+    loss.
 
     A log or partition that `start` lacks is read from the first record that is kept; one that is no longer read keeps
     its offset. states: by name.
@@ -229,8 +234,8 @@ def begin(start: Offsets, states: Mapping[str, LogState]) -> tuple[Offsets, list
 
 
 def still_there(whole: list[Range], states: Mapping[SourceLog, LogState]) -> tuple[list[Range], list[str]]:
-    """The part of these ranges that their logs still have; and a sentence for each range that they do not
-    have whole.
+    """Returns the part of these ranges that their logs still have; and a sentence for each range that they do not have
+    whole.
     """
     kept, losses = [], []
     for one in whole:
@@ -246,7 +251,7 @@ def still_there(whole: list[Range], states: Mapping[SourceLog, LogState]) -> tup
 
 
 def beyond(start: Offsets, states: Mapping[SourceLog, LogState]) -> list[str]:
-    """A sentence for each partition that is to be read from an offset after its end."""
+    """Returns a sentence for each partition that is to be read from an offset after its end."""
     return [
         f"/log/{log.name}, partition {partition}, ends before offset {states[log].next[partition]}: it cannot be read "
         f"from {first} on."

@@ -106,7 +106,7 @@ class SourceOptions:
     keeps_misfits: bool = False
 
     def __str__(self) -> str:
-        """What is read, as the progress of a query shows it."""
+        """Returns what is read, as the progress of a query shows it."""
         if self.pattern is not None:
             what = f"logs that match {self.pattern!r}"
         elif self.mode == CHECKOUT:
@@ -196,7 +196,7 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
 
 
 def column_options(given: Mapping[str, str]) -> tuple[bool, str | None, bool]:
-    """Only the options that decide which columns there are: include_headers, value_schema and keeps_misfits of
+    """Returns only the options that decide which columns there are: include_headers, value_schema and keeps_misfits of
     SourceOptions. Raises OptionError.
     """
     names = [name.lower() for name in _COLUMNS]
@@ -207,7 +207,7 @@ def column_options(given: Mapping[str, str]) -> tuple[bool, str | None, bool]:
 
 
 def connect_options(given: Mapping[str, str], what: str) -> Connect:
-    """Only the options that say where the broker is. Raises OptionError."""
+    """Returns only the options that say where the broker is. Raises OptionError."""
     options = _Given(given, _CONNECT, what)
     connect = options.connect()
     options.finish()
@@ -388,7 +388,7 @@ class _Given:
         partitions: Mapping[str, Collection[int]],
         pattern: str | None,
     ) -> Places:
-        """Where to begin or end. names: the option for offsets and the one for a time."""
+        """Returns where to begin or end. names: the option for offsets and the one for a time."""
         offsets, time = names
         if time in self:
             if offsets in self:
@@ -459,7 +459,7 @@ class _Given:
 
 
 def matching(pattern: str, names: Iterable[str]) -> set[str]:
-    """The names that the pattern matches as a whole. Raises ValueError if it is not a regular expression.
+    """Returns the names that the pattern matches as a whole. Raises ValueError if it is not a regular expression.
 
     RE2 is used, whose time is linear in the pattern and the name, so that no pattern takes for ever.
     """

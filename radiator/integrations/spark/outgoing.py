@@ -36,7 +36,7 @@ class OutgoingRow:
     dedup_id: str | None
 
     def headers_with(self, dedup_id: str | None) -> list[tuple[str, str]]:
-        """All headers that are sent; a dedup-id of the row itself takes precedence over the given one."""
+        """Returns all headers that are sent; a dedup-id of the row itself takes precedence over the given one."""
         sent_id = self.dedup_id or dedup_id
         return self.headers if sent_id is None else [*self.headers, ("dedup-id", sent_id)]
 
@@ -70,7 +70,7 @@ class Columns:
         self._dedup = options.dedup_column or "dedup_id"
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[OutgoingRow]:
-        """The messages, in the rows' order. Raises RadiatorError for a row that cannot be sent."""
+        """Yields the messages, in the rows' order. Raises RadiatorError for a row that cannot be sent."""
         for batch in batches:
             yield from self._rows(batch)
 
@@ -107,7 +107,7 @@ def slices(rows: Iterator[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
 
 
 def content_id(one: OutgoingRow) -> str:
-    """An id of the content: if the order of rows has changed, another row does not have the same one."""
+    """Returns an id of the content: if the order of rows has changed, another row does not have the same one."""
     digest = blake2b(one.body, digest_size=8)
     digest.update(repr((one.destination, one.headers)).encode())
     return digest.hexdigest()
@@ -120,7 +120,7 @@ def _body(value: bytes | str | None) -> bytes:
 
 
 def _headers(headers: Any, key: bytes | str | None) -> list[tuple[str, str]]:
-    """The headers in a column that is an array of key and value, or a map: Arrow gives pairs for both."""
+    """Returns the headers in a column that is an array of key and value, or a map: Arrow gives pairs for both."""
     kept: list[tuple[str, str]] = []
     for one in headers or ():
         name, value = (one["key"], one["value"]) if isinstance(one, dict) else one

@@ -21,7 +21,7 @@ _log = logging.getLogger("radiator.spark")
 
 
 def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
-    """All records of the range, each once and in order. If one is gone: DataLoss, or fewer records with
+    """Yields all records of the range, each once and in order. If one is gone: DataLoss, or fewer records with
     failOnDataLoss=false.
 
     Raises ConnectionLost when all tries have failed without a further record, and MisfitError.
@@ -68,12 +68,12 @@ def _value_schema(text: str) -> ValueSchema:
 
 
 def _incarnation(client: Client, wanted: Range) -> str:
-    """The incarnation of the log that has that name now: one that was created again has the same offsets."""
+    """Returns the incarnation of the log that has that name now: one that was created again has the same offsets."""
     return str(client.admin({"do": "describe", "log": wanted.log.name})["incarnation"])
 
 
 def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | int]:
-    """The records from `first` on; at the first gap it gives the offset of the next record instead, and ends."""
+    """Yields the records from `first` on; at the first gap it gives the offset of the next record instead, and ends."""
     client.subscribe(
         f"/log/{wanted.log.name}",
         headers=[

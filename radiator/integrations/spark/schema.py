@@ -47,7 +47,7 @@ class MisfitError(RadiatorError):
 
 
 def columns(include_headers: bool, values: ValueSchema | None = None, keeps_misfits: bool = False) -> pa.Schema:
-    """The columns of the rows. keeps_misfits: there is a column for bodies that do not fit the schema."""
+    """Returns the columns of the rows. keeps_misfits: there is a column for bodies that do not fit the schema."""
     schema = ARROW_HEADERS if include_headers else ARROW
     if values is not None:
         schema = schema.set(schema.get_field_index("value"), pa.field("value", values.arrow))
@@ -55,7 +55,7 @@ def columns(include_headers: bool, values: ValueSchema | None = None, keeps_misf
 
 
 def ddl(schema: pa.Schema) -> str:
-    """The columns in the DDL that Spark expects."""
+    """Returns the columns in the DDL that Spark expects."""
     return ", ".join(f"{field.name} {ddl_type(field.type)}" for field in schema)
 
 
@@ -149,7 +149,7 @@ class ReadRows:
         self._bytes += count * VALUE_BYTES
 
     def take(self) -> pa.RecordBatch:
-        """A batch of all that was added since the last one."""
+        """Returns a batch of all that was added since the last one."""
         count = len(self._values)
         arrays = [
             pa.array(self._keys, pa.binary()),
@@ -169,12 +169,12 @@ class ReadRows:
 
 
 def senders(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The headers that are the same whenever the record is read."""
+    """Returns the headers that are the same whenever the record is read."""
     return [(name, value) for name, value in headers.items() if name not in _NOT_THE_SENDERS]
 
 
 def _header_lists(lists: list[list[tuple[str, str]]], kind: pa.DataType) -> pa.Array:
-    """The column of headers, built from flat columns: a tenth of the time that dictionaries would take."""
+    """Returns the column of headers, built from flat columns: a tenth of the time that dictionaries would take."""
     bounds = [0]
     for one in lists:
         bounds.append(bounds[-1] + len(one))

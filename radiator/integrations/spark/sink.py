@@ -1,4 +1,4 @@
-"""What Spark calls to write: each row is a SEND.
+"""Implements what Spark calls to write: each row is a SEND.
 
 delivery=exactlyOnce: a task prepares transactions, the driver commits all those of a batch at once, once for each
 (txnAppId, version). Spark calls `abort` also for a batch whose `commit` may have happened: a committed transaction
@@ -40,7 +40,7 @@ _log = logging.getLogger("radiator.spark")
 
 
 class Task(NamedTuple):
-    """Which part of which batch this process writes; app, version and destination are the same for every try, attempt
+    """The part of a batch that this process writes; app, version and destination are the same for every try, attempt
     for all tasks of one try. destination: None if each row has its own.
     """
 
@@ -75,7 +75,7 @@ def ledger(app: str, destination: str | None) -> str:
 
 @dataclass(frozen=True)
 class WrittenRows(WriterCommitMessage):
-    """What a task has done. prepared: names of transactions, without the prefix of the try; empty: the rows
+    """The rows that a task has written. prepared: names of transactions, without the prefix of the try; empty: the rows
     were sent.
     """
 
@@ -98,7 +98,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._attempt = os.urandom(8).hex()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task's rows."""
+        """Writes one task's rows."""
         context = TaskContext.get()
         assert context is not None, "a task has its context"
         return _write(self._options, self._task(context.partitionId()), iterator)
@@ -127,7 +127,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task's rows."""
+        """Writes one task's rows."""
         context = TaskContext.get()
         assert context is not None, "a task has its context"
         # the jobs of one run of a query are a group; a batch that fails ends the run
@@ -220,7 +220,7 @@ def _let_go(connect: Connect, begin: str) -> None:
 
 
 def _tasks(messages: list[WriterCommitMessage | None]) -> list[WrittenRows]:
-    """What the tasks have written, ordered by partition. A task that has failed has no message."""
+    """Returns what the tasks have written, ordered by partition. A task that has failed has no message."""
     return sorted((one for one in messages if isinstance(one, WrittenRows)), key=lambda one: one.task)
 
 

@@ -1,4 +1,4 @@
-"""What Spark calls to read: batches, and streams of logs or of a queue by checkout.
+"""Implements what Spark calls to read: batches, and streams of logs or of a queue by checkout.
 
 Spark makes several readers for one query, in processes of their own, and pickles them: `__init__` opens nothing. An
 error in a stream's `latestOffset`, `partitions` or `commit` ends the query, so requests there are tried again for a
@@ -65,11 +65,11 @@ class RadiatorDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format(...)`."""
+        """Returns the name for `format(...)`."""
         return "radiator"
 
     def schema(self) -> str:
-        """The columns of the rows that are read. Raises OptionError."""
+        """Returns the columns of the rows that are read. Raises OptionError."""
         return ddl(self._columns())
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -117,15 +117,15 @@ class RadiatorDataSource(DataSource):
 
 
 class Part(InputPartition):
-    """What one task reads."""
+    """The part that one task reads."""
 
     def __init__(self, wanted: Range) -> None:
         super().__init__(wanted)
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition. Spark makes one without a value if a batch has none. Whoever planned it has reached the
-    broker.
+    """Yields the rows of a partition. Spark makes one without a value if a batch has none. Whoever planned it has
+    reached the broker.
     """
     if partition.value is not None:
         yield from read_range(replace(options, connect=options.connect.reached), partition.value)
@@ -172,14 +172,14 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._warned_of: Offsets = {}
 
     def initialOffset(self) -> Json:
-        """Where a query without a checkpoint begins."""
+        """Returns where a query without a checkpoint begins."""
         states = _states(self._broker, self._options)
         if not states:
             _log.warning("There are no %s yet: they are read once they are there.", self._options)
         return kept.to_json(_placed(self._broker, states, self._options.starting, EARLIEST_OFFSET))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit that the options set."""
+        """Returns the limit that the options set."""
         options = self._options
         if options.max_rows is not None:
             return ReadMaxRows(options.max_rows)
@@ -190,11 +190,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = _latest(_states(self._broker, self._options))
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """For the progress of the query: what there was when its last batch was planned, and how far that is behind."""
+        """Returns, for the progress of the query, what there was when its last batch was planned, and how far that is
+        behind.
+        """
         return kept.report(self._end, self._latest, str(self._options))
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """The end of the next batch; `start` if there is not enough new within pollTimeoutMs."""
+        """Returns the end of the next batch; `start` if there is not enough new within pollTimeoutMs."""
         begin, latest, states = self._look(start)
         missing = self._missing(begin, latest, limit)
         if missing and begin == kept.from_json(start):
@@ -231,7 +233,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._broker.close()
 
     def _look(self, start: Json) -> tuple[Offsets, Offsets, dict[str, LogState]]:
-        """Where to go on, how far one could read, and the state of the logs. Raises DataLoss."""
+        """Returns where to go on, how far one could read, and the state of the logs. Raises DataLoss."""
         options = self._options
         before = kept.from_json(start)
         names = [log.name for log in before]
@@ -248,7 +250,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin, latest if self._target is None else kept.at_most(latest, self._target, begin), states
 
     def _missing(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> int:
-        """How many records are still missing for a batch."""
+        """Returns how many records are still missing for a batch."""
         if self._target is not None:
             return 0
         is_due = isinstance(limit, ReadAllAvailable) or self._clock() - self._batch_s >= self._options.max_delay_s
@@ -277,7 +279,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def _most(self, limit: ReadLimit, states: Mapping[str, LogState]) -> int | None:
-        """How many records a batch may have; None: any number."""
+        """Returns how many records a batch may have; None: any number."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if self._options.max_bytes is None or isinstance(limit, ReadAllAvailable):
             return most
@@ -298,12 +300,12 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._taken_until: Offsets = {}
 
     def initialOffset(self) -> Json:
-        """Where the query begins: with what the group has taken and not acked."""
+        """Returns where the query begins: with what the group has taken and not acked."""
         state = self._checkout(0)
         return kept.to_json({state.log: state.first})
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit; bounded in any case, since nobody else gets what is taken."""
+        """Returns the limit; bounded in any case, since nobody else gets what is taken."""
         return ReadMaxRows(self._options.max_rows or CHECKOUT_MAX)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -311,7 +313,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._checkout(0).next[0] + self._broker.ready(self._queue)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """For the progress of the query: what is taken and could be taken, and how far its last batch is
+        """Returns, for the progress of the query, what is taken and could be taken, and how far its last batch is
         behind that.
         """
         ready = self._broker.ready(self._queue)
@@ -370,8 +372,8 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return state.log, done, state.next[0]
 
     def _taken(self, following: int, wanted: int) -> int:
-        """The end of what is taken, at most `wanted`. It was `following`; takes what is missing, as far as there is
-        any.
+        """Returns the end of what is taken, at most `wanted`. It was `following`; takes what is missing, as far as
+        there is any.
         """
         while following < wanted:
             before = following
@@ -388,7 +390,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _states(broker: BrokerRequests, options: SourceOptions, known: Iterable[str] = ()) -> dict[str, LogState]:
-    """The states of all logs that are read, by name. known: with a pattern, others that existed before."""
+    """Returns the states of all logs that are read, by name. known: with a pattern, others that existed before."""
     if options.pattern is None:
         return {name: broker.state(name, wanted) for name, wanted in options.partitions.items()}
     names = matching(options.pattern, {*broker.logs(), *known})
@@ -397,7 +399,7 @@ def _states(broker: BrokerRequests, options: SourceOptions, known: Iterable[str]
 
 
 def _of_others(at: Offsets, own: SourceLog) -> list[str]:
-    """A sentence for each checkout in these offsets that is not `own`."""
+    """Returns a sentence for each checkout in these offsets that is not `own`."""
     return [
         f"The checkpoint is of /log/{log.name}, not of /log/{own.name}: what was taken there and is not acked stays "
         "taken (radiator release QUEUE GROUP). Use a checkpoint of its own for each queue and group."
@@ -407,7 +409,7 @@ def _of_others(at: Offsets, own: SourceLog) -> list[str]:
 
 
 def _placed(broker: BrokerRequests, states: Mapping[str, LogState], places: Places, untold: int) -> Offsets:
-    """The offsets that `places` names. untold: the one for a partition that it does not name."""
+    """Returns the offsets that `places` names. untold: the one for a partition that it does not name."""
     placed: Offsets = {}
     for name in places.keys() - states.keys() if isinstance(places, Mapping) else ():
         raise RadiatorError(f"An option gives offsets of /log/{name}, which is not there.")

@@ -1,4 +1,4 @@
-"""What is said about an unknown option: which one may be meant, or what to use instead."""
+"""Says what is wrong with an unknown option: which one may be meant, or what to use instead."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -13,8 +13,8 @@ _SECRETS = frozenset(["password", "passcode", "token", "secret"])  # whatever it
 
 
 def why_unknown(name: str, allowed: Collection[str], by_name: Mapping[str, str], what: str) -> str:
-    """A sentence that says why the option is not allowed for `what`. name: in lower case, as in by_name, which has all
-    options.
+    """Returns a sentence that says why the option is not allowed for `what`. name: in lower case, as in by_name, which
+    has all options.
     """
     known = by_name.get(name)
     if known is not None:

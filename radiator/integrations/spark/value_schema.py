@@ -40,7 +40,7 @@ _TIMESTAMPS = {  # the unit in microseconds, and the type in Arrow
 
 
 def given_text(value: str) -> str:
-    """The schema's JSON text, from a file's path or the text itself. Raises ValueError, a clause."""
+    """Returns the schema's JSON text, from a file's path or the text itself. Raises ValueError, a clause."""
     if value.lstrip().startswith(_TEXT):
         text = schema_text(value)
     else:
@@ -55,8 +55,8 @@ def given_text(value: str) -> str:
 
 @lru_cache(maxsize=8)
 def value_schema(text: str) -> "ValueSchema":
-    """The schema of a text that `given_text` has returned. Raises ValueError, a clause: fastavro is missing, or Spark
-    has no type for one of its types.
+    """Returns the schema of a text that `given_text` has returned. Raises ValueError, a clause: fastavro is missing, or
+    Spark has no type for one of its types.
     """
     judge, fastavro = body_schema(text), library()
     try:
@@ -78,7 +78,7 @@ class ValueSchema:
         self._read = fastavro.schemaless_reader
 
     def value(self, body: bytes, content_type: str | None) -> tuple[Any, int]:
-        """The value for Arrow, and how many values are in it. Raises ValueError, a clause: why the body does
+        """Returns the value for Arrow, and how many values are in it. Raises ValueError, a clause: why the body does
         not fit.
         """
         encoded = None if content_type is None else content_type.encode()
@@ -103,7 +103,9 @@ class _Kind(Protocol):
     is_plain: bool
 
     def made(self, raw: Any, is_json: bool) -> Any:
-        """The value for Arrow, from one read from JSON, or by fastavro from the binary encoding. Raises Wrong."""
+        """Returns the value for Arrow, from one read from JSON, or by fastavro from the binary encoding. Raises
+        Wrong.
+        """
 
 
 class _Same:
@@ -307,7 +309,9 @@ def _decimal(schema: Mapping[str, Any]) -> _Kind:
 
 
 def _without_logical_types(schema: Any) -> Any:
-    """The schema by which fastavro reads the underlying types. Defaults are removed too, since they are values."""
+    """Returns the schema by which fastavro reads the underlying types. Defaults are removed too, since they are
+    values.
+    """
     if isinstance(schema, list):
         return [_without_logical_types(one) for one in schema]
     if isinstance(schema, dict):

@@ -58,7 +58,7 @@ def verdicts(journal: DataFrame, stored: DataFrame | None, gaps: DataFrame) -> D
 
 
 def _lives(journal: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """One row for each message: what happened to it, in numbers alone, since Spark groups those much faster."""
+    """Returns one row for each message: what happened to it, in numbers alone, since Spark groups those much faster."""
     deleted = journal.where(F.col("event") == DELETED).groupBy("queue").agg(F.max("seq").alias("deleted_seq"))
     is_accepted = F.col("event") == ACCEPTED
     own = (
@@ -92,9 +92,9 @@ def _alone(frame: DataFrame, column: str, event: str) -> DataFrame:
 
 
 def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
-    """One row. holes: the places (boot, number) between which each hole lies; null: no bound; last_hole: the offset
-    after the last hole (beyond all offsets if it has no end); fanouts: the id of the last message to a fanout whose
-    copies were reported before each hole.
+    """Returns one row. holes: the places (boot, number) between which each hole lies; null: no bound; last_hole: the
+    offset after the last hole (beyond all offsets if it has no end); fanouts: the id of the last message to a fanout
+    whose copies were reported before each hole.
 
     boot: of the snapshot; None: that of the last event.
     """
@@ -136,7 +136,7 @@ def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
 
 
 def _stretches(journal: DataFrame, given: DataFrame) -> DataFrame:
-    """The stretches without a gap. seq: the offset with which each begins."""
+    """Returns the stretches without a gap. seq: the offset with which each begins."""
     block = F.floor(F.col("seq") / BLOCK_SEQS)
     blocks = journal.groupBy(block.alias("block")).agg(
         F.min("seq").alias("low"), F.max("seq").alias("high"), F.count("*").alias("count")
@@ -198,8 +198,8 @@ def half_fanned(journal: DataFrame, gaps: DataFrame) -> DataFrame:
 
 
 def wrong(journal: DataFrame, stored: DataFrame | None, found: DataFrame) -> DataFrame:
-    """For each message with a wrong verdict: message_id, verdict, queue (of its last event), and its events in order,
-    as `SEQ EVENT`, and `stored` after them if it is stored.
+    """Returns, for each message with a wrong verdict, message_id, verdict, queue (of its last event), and its events in
+    order, as `SEQ EVENT`, and `stored` after them if it is stored.
     """
     bad = found.where(F.col("verdict").isin(*WRONG))
     events = journal.select("message_id", "seq", "event", "queue")
@@ -271,7 +271,7 @@ def run(spark: SparkSession, args: argparse.Namespace) -> int:
 
 
 def _read(spark: SparkSession, args: argparse.Namespace) -> tuple[DataFrame, DataFrame | None, int | None]:
-    """The journal up to the cut of the last snapshot that it reaches, that snapshot, and its boot."""
+    """Returns the journal up to the cut of the last snapshot that it reaches, that snapshot, and its boot."""
     journal = read_journal(spark, args.archive)
     if args.no_snapshot:
         return journal, None, None

@@ -1,4 +1,6 @@
-"""What every job has: its arguments, its session, the archive that it reads, and the sentence for a failure."""
+"""Provides what every job needs: its arguments, its session, the archive that it reads, and the sentence for a
+failure.
+"""
 
 import argparse
 import os
@@ -122,7 +124,7 @@ def add_broker(made: argparse.ArgumentParser) -> None:
 
 
 def broker_options(args: argparse.Namespace) -> dict[str, str]:
-    """The broker arguments as options of `format("radiator")`."""
+    """Returns the broker arguments as options of `format("radiator")`."""
     given = {
         "url": args.url,
         "user": args.user,
@@ -135,7 +137,7 @@ def broker_options(args: argparse.Namespace) -> dict[str, str]:
 
 
 def session(name: str, args: argparse.Namespace) -> SparkSession:
-    """A session of the cluster or server asked for. Its workers' Python is this one, or PYSPARK_PYTHON."""
+    """Returns a session of the cluster or server asked for. Its workers' Python is this one, or PYSPARK_PYTHON."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"radiator {name}")
     if args.remote:
@@ -157,7 +159,7 @@ def session(name: str, args: argparse.Namespace) -> SparkSession:
 
 
 def read_log(spark: SparkSession, archive: str, log: str, schema: StructType | None = None) -> DataFrame:
-    """What the archive has of a log. Raises JobFailed if it has nothing."""
+    """Returns what the archive has of a log. Raises JobFailed if it has nothing."""
     reader = spark.read if schema is None else spark.read.schema(schema)
     try:
         frame = reader.parquet(f"{_absolute(archive)}/log={quote(log, safe='$ ')}")  # as the archive names it
@@ -172,7 +174,7 @@ def read_journal(spark: SparkSession, archive: str) -> DataFrame:
 
 
 def print_table(frame: DataFrame, rows: int = ROWS_SHOWN) -> None:
-    """The first rows, aligned, times in UTC; and whether there are more."""
+    """Prints the first rows, aligned, times in UTC; and whether there are more."""
     times = [field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)]
     plain = frame.limit(rows + 1)
     for name in times:
@@ -189,7 +191,7 @@ def write_parquet(frame: DataFrame, place: str) -> None:
 
 
 def read_parquet(spark: SparkSession, place: str) -> DataFrame:
-    """What `write_parquet` wrote."""
+    """Returns what `write_parquet` wrote."""
     return spark.read.parquet(_absolute(place))
 
 
@@ -211,7 +213,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong, in one line: the first, or the last of a Python traceback within Spark."""
+    """Returns what went wrong, in one line: the first, or the last of a Python traceback within Spark."""
     lines = [line for line in str(error).strip().split("\n") if line.strip()] or [""]
     first = lines[0]
     if "Traceback (most recent call last)" in first:

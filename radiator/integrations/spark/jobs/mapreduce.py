@@ -213,14 +213,14 @@ def wanted(body: bytes, works: dict[str, Work]) -> WantedJob:
 
 
 def chosen(records: DataFrame, job: WantedJob) -> DataFrame:
-    """The records that the job is about."""
+    """Returns the records that the job is about."""
     ms = F.unix_millis("timestamp")
     mine = records.where((ms >= job.from_ms) & (ms < job.until_ms))
     return mine.where(F.col("partition").isin(job.partitions)) if job.partitions else mine
 
 
 def answer(spark: SparkSession, archive: str, body: bytes, works: dict[str, Work]) -> dict[str, Any]:
-    """The answer: `ok` and `result`, or `ok` false and `error`."""
+    """Returns the answer: `ok` and `result`, or `ok` false and `error`."""
     try:
         job = wanted(body, works)
         rows = map_reduce(chosen(read_log(spark, archive, job.log), job), works[job.work]).limit(KEYS_MAX + 1).collect()

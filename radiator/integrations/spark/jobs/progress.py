@@ -1,4 +1,4 @@
-"""How far a job has come, on stderr: stages done of all that are known, and tasks within those that run."""
+"""Shows how far a job has come, on stderr: stages done of all that are known, and tasks within those that run."""
 
 import sys
 import threading
@@ -69,7 +69,7 @@ class JobProgress:
             self.out.write("\n")
 
     def line(self) -> str:
-        """The line to print; empty before there is a stage."""
+        """Returns the line to print; empty before there is a stage."""
         known = self.stages.values()
         if not known:
             return ""

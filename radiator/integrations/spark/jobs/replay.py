@@ -37,7 +37,7 @@ RATE_MAX = 100_000
 
 
 def chosen(records: DataFrame, where: str | None = None) -> DataFrame:
-    """The records for which the SQL expression is true; it may name the columns of the archive, and `date`."""
+    """Returns the records for which the SQL expression is true; it may name the columns of the archive, and `date`."""
     return records if where is None else records.where(where)
 
 
@@ -56,7 +56,7 @@ def summary(records: DataFrame) -> DataFrame:
 
 
 def messages(records: DataFrame, label: str = "replay") -> DataFrame:
-    """The columns that `format("radiator")` sends: value, key, headers, dedup_id. In order within a partition.
+    """Returns the columns that `format("radiator")` sends: value, key, headers, dedup_id. In order within a partition.
 
     label: each dedup_id begins with it, so that another label sends the same records again.
     """
