@@ -36,7 +36,7 @@ KEY_BYTES = 32
 
 
 def refusal() -> Refusal:
-    """The one answer to all who are refused."""
+    """Returns the one answer to all who are refused."""
     return Refusal(FORBIDDEN, "CONNECT needs the login and the passcode of a user of this broker.")
 
 
@@ -118,11 +118,11 @@ class Authenticator:
         self._by_proof = {token.sha256: name for name, user in users.items() for token in user.tokens}
 
     def login(self, peer: str, network: str) -> Login:
-        """The login of one connection."""
+        """Returns the login of one connection."""
         return _Login(self, peer, network)
 
     def recognised(self, principal: Principal) -> Principal | None:
-        """The client that the transport has recognised, if that is enough to log in."""
+        """Returns the client that the transport has recognised, if that is enough to log in."""
         if principal.recognised_by is RecognisedBy.PEER_CREDENTIALS and principal.uid is not None:
             if principal.uid in self._operators:
                 return principal
@@ -140,14 +140,14 @@ class Authenticator:
         return self.recognised(principal) is None or self.is_operator(principal)
 
     def rules(self, principal: Principal) -> Rules:
-        """What the client may do."""
+        """Returns what the client may do."""
         if self.is_operator(principal):
             return Rules(role=OPERATOR)
         user = self.users.get(principal.name)
         return Rules() if user is None else user.rules
 
     def judge(self, name: str, secret: bytes, network: str) -> Principal | Check:
-        """The client with that login, or the check that finds it out. Raises Refusal."""
+        """Returns the client with that login, or the check that finds it out. Raises Refusal."""
         mechanism = next(one for one in self.mechanisms if one.takes(secret))
         if len(secret) > mechanism.secret_max_bytes:
             raise refusal()  # it cannot be anybody's: nothing of it is read or kept

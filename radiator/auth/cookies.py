@@ -16,8 +16,9 @@ from radiator.model.users import User
 
 @dataclass(slots=True, eq=False)
 class CookieLogin:
-    """One such login. evidence: what has proved it, as the user's table had it. used_s: when it was last used; ends_s:
-    its end in any case, both by a clock that never goes back. streams: the connections that last as long as it does.
+    """One login by a cookie. evidence: what proved it, as the user's table had it. used_s: when it was last used;
+    ends_s: its end in any case, both by a clock that never goes back. streams: the connections that last as long as it
+    does.
     """
 
     key: bytes = field(repr=False)
@@ -77,7 +78,7 @@ class CookieTable:
         return login
 
     def find(self, key: bytes, now_s: float, now_ms: int) -> CookieLogin | None:
-        """The login, which counts as used now. None: it has ended, or there never was one."""
+        """Returns the login, which counts as used now. None: it has ended, or there never was one."""
         login = self._by_key.get(key)
         if login is None:
             return None
@@ -131,8 +132,8 @@ class CookieTable:
 
 
 def _evidence(principal: Principal, user: User | None, jwt: Mechanism | None) -> tuple[object, int | None]:
-    """What the user's table has now for the login's proof, and when that runs out. None: it has nothing, or the client
-    was recognised by its connection, which is not a login that could outlast it.
+    """Returns what the user's table has now for the login's proof, and when that runs out. None: it has nothing, or the
+    client was recognised by its connection, which is not a login that could outlast it.
     """
     if user is None:
         return None, None
@@ -154,6 +155,6 @@ def _until(principal: Principal, until_ms: int | None) -> Principal:
 
 
 def _unused(logins: Mapping[bytes, CookieLogin]) -> CookieLogin:
-    """The longest unused; one with a stream only if all have one."""
+    """Returns the longest unused; one with a stream only if all have one."""
     without: Iterator[CookieLogin] = (one for one in logins.values() if not one.streams)
     return next(without, next(iter(logins.values())))

@@ -1,4 +1,4 @@
-"""How many failed logins count against a name or a network: a bounded number, which falls with time."""
+"""Counts the failed logins against a name or a network: a bounded number, which falls with time."""
 
 
 class Failures:

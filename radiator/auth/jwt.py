@@ -54,7 +54,7 @@ def are_of_secrets(algorithms: tuple[str, ...]) -> bool:
 
 
 def algorithms_mistake(algorithms: tuple[str, ...]) -> str:
-    """Why they must not be used together, as text after a setting's name; "" if they may."""
+    """Returns why they must not be used together, as text after a setting's name; "" if they may."""
     kinds = {_KINDS[one] == _SECRET for one in algorithms}
     wrong = "has algorithms with a shared secret (HS...) and some with public keys"
     return f"{wrong}; keep one of both sorts" if len(kinds) > 1 else ""
@@ -91,7 +91,7 @@ class JwtMechanism:
         return ""
 
     def _verified(self, secret: bytes) -> dict[str, Any] | None:
-        """The claims, if the signature is one of the keys'."""
+        """Returns the claims, if the signature is one of the keys'."""
         from jwt import PyJWS, PyJWTError
 
         try:
@@ -116,7 +116,7 @@ class JwtMechanism:
 
 
 def _unverified(secret: bytes) -> dict[str, Any]:
-    """The claims, unverified: anybody can have written them."""
+    """Returns the claims, unverified: anybody can have written them."""
     try:
         payload = secret.split(b".")[1]
         return _claims(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))

@@ -1,4 +1,4 @@
-"""How a user proves who he is: the mechanisms, in one table. A secret is judged by the first row that takes it."""
+"""The mechanisms by which users prove who they are, in one table. A secret is judged by the first row that takes it."""
 
 import hmac
 from collections.abc import Mapping
@@ -33,16 +33,16 @@ class Mechanism(Protocol):
         """Whether the secret has the form of this mechanism."""
 
     def named(self, secret: bytes) -> str:
-        """The name that a login without a name claims, and that is still to be proved; "": none."""
+        """Returns the name that a login without a name claims, and that is still to be proved; "": none."""
 
     def proves(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> bool:
         """Whether it is a secret of the user of that name. Takes as long for a name that nobody has."""
 
     def until_ms(self, users: Mapping[str, User], name: str, secret: bytes, now_ms: int) -> int | None:
-        """When a secret for which `proves` is true runs out, since the epoch; None: never."""
+        """Returns when a secret for which `proves` is true runs out, since the epoch; None: never."""
 
     def proof(self, secret: bytes) -> str:
-        """What the user's table has for it, if removing that is to end a connection; else ""."""
+        """Returns what the user's table has for it, if removing that is to end a connection; else ""."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,7 +102,7 @@ class PasswordMechanism:
         return ""
 
     def _dummy(self, users: Mapping[str, User], name: str) -> scrypt.PasswordHash:
-        """The hash for a name without a password: it costs as much as some user's, always the same one's."""
+        """Returns the hash for a name without a password: it costs as much as some user's, always the same one's."""
         hashes = [one.password for one in users.values() if one.password is not None]
         if not hashes:
             return scrypt.dummy(scrypt.Cost())
@@ -111,5 +111,5 @@ class PasswordMechanism:
 
 
 def mechanisms(key: bytes, jwt: Mechanism | None = None) -> tuple[Mechanism, ...]:
-    """The table. key: random, of this run. jwt: of the issuer that the configuration names, if any."""
+    """Returns the table. key: random, of this run. jwt: of the issuer that the configuration names, if any."""
     return TokenMechanism(), *([jwt] if jwt is not None else []), PasswordMechanism(key)

@@ -24,7 +24,7 @@ _TEXT = re.compile(r"\$scrypt\$ln=([0-9]{1,2}),r=([0-9]{1,2}),p=([0-9]{1,2})\$([
 
 @dataclass(slots=True, frozen=True)
 class Cost:
-    """What one hash costs: 128 * r * 2^ln bytes, and time in proportion to that and p."""
+    """The cost of one hash: 128 * r * 2^ln bytes, and time in proportion to that and p."""
 
     ln: int = 15
     r: int = 8
@@ -37,7 +37,7 @@ class Cost:
 
 @dataclass(slots=True, frozen=True)
 class PasswordHash:
-    """What is stored of a password."""
+    """A stored password: its hash, and how that was made."""
 
     cost: Cost
     salt: bytes
@@ -53,12 +53,12 @@ class PasswordHash:
 
 
 def made(password: bytes, salt: bytes, cost: Cost = Cost()) -> PasswordHash:
-    """The hash of a password. salt: SALT_BYTES of randomness."""
+    """Returns the hash of a password. salt: SALT_BYTES of randomness."""
     return PasswordHash(cost, salt, _digest(cost, salt, password, HASH_BYTES))
 
 
 def dummy(cost: Cost) -> PasswordHash:
-    """A hash that no password fits, and that costs as much."""
+    """Returns a hash that no password fits, and that costs as much."""
     return PasswordHash(cost, bytes(SALT_BYTES), bytes(HASH_BYTES))
 
 

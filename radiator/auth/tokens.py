@@ -18,7 +18,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def text_of(random: bytes) -> str:
-    """The token itself. random: TOKEN_BYTES."""
+    """Returns the token itself. random: TOKEN_BYTES."""
     assert len(random) == TOKEN_BYTES
     return PREFIX + base64.urlsafe_b64encode(random).decode().rstrip("=")
 
@@ -29,7 +29,7 @@ def is_token(secret: bytes) -> bool:
 
 
 def sha256_of(token: bytes) -> str:
-    """The hash as a configuration keeps it."""
+    """Returns the hash as a configuration keeps it."""
     return hashlib.sha256(token).hexdigest()
 
 
@@ -39,7 +39,7 @@ def is_sha256(text: str) -> bool:
 
 
 def fitting(tokens: Iterable[Token], secret: bytes, now_ms: int) -> Token | None:
-    """The token that the secret is, unless it has run out."""
+    """Returns the token that the secret is, unless it has run out."""
     given = sha256_of(secret).encode()
     found = None
     for token in tokens:
