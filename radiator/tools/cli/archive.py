@@ -27,7 +27,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add_json(parser, "what was archived, or verified, as JSON on one line")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--to", metavar="DIR", type=Path, help="the archive; made if it is not there")
+    what.add_argument("--to", metavar="DIR", type=Path, help="the archive; created if it does not exist")
     what.add_argument("--verify", metavar="DIR", type=Path, help="check this archive instead of writing one")
     parser.add_argument(
         "--log", metavar="NAME", type=name_of("log"), action="append", help="only this log; may be given again"
@@ -41,14 +41,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         type=seconds,
         default=300.0,
-        help="with --follow: how old what is not archived may become (default: 300)",
+        help="with --follow: the longest time after which records are archived (default: 300)",
     )
     parser.add_argument(
         "--snapshot-s",
         metavar="S",
         type=seconds,
         default=3600.0,
-        help="with --follow: how often what is stored is written down too, for `radiator audit` (default: 3600)",
+        help=(
+            "with --follow: how often a snapshot of what is stored is written too, for `radiator audit` (default: 3600)"
+        ),
     )
     parser.add_argument("--group-readable", action="store_true", help="files may be read by the user's group too")
 
@@ -127,13 +129,13 @@ ARCHIVE = Command(
     name="archive",
     summary="copy logs and the journal to Parquet files",
     description=(
-        "Copies the logs of a store, the journal too, into a directory of Parquet files (zstd, by log and date), which "
-        "Spark and others read without the broker. It reads the data directory beside a running broker, or alone, and "
-        "may be killed at any moment: the next run goes on where the last one ended. Records that "
+        "Copies the logs of a store, the journal too, into a directory of Parquet files (zstd, by log and date), "
+        "which Spark and others read without the broker. It reads the data directory beside a running broker, or "
+        "alone, and may be killed at any moment: the next run goes on where the last one ended. Records that "
         "retention removed before they were archived are reported, and noted in the archive; a file of the archive "
-        "that is missing or has another size is reported at each run. Then the exit status is 1; it is 2 if nothing "
-        "could be archived. --verify reads a whole archive: then 1 means that something is wrong in it, and 2 that "
-        "there is none."
+        "that is missing or has another size is reported at each run. In these cases the exit status is 1; it is 2 "
+        "if nothing could be archived. --verify reads a whole archive: then 1 means that something is wrong in it, "
+        "and 2 that there is no archive."
     ),
     example=(
         "radiator archive --config config.toml --to /archive --follow\n"

@@ -37,7 +37,7 @@ def _formed(answer: dict[str, Any]) -> str:
 
 ATTENTION = Command(
     name="attention",
-    summary="list what in a running broker needs attention, the worst first",
+    summary="list what needs attention in a running broker, the worst first",
     description=(
         "A line for each queue, log, node and certificate that needs attention, and for the broker itself: messages "
         "that nobody takes, consumers that stand still, full queues, dead letters, damaged records, nodes that are not "

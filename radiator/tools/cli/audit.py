@@ -104,13 +104,13 @@ def _formed(report: "AuditReport", wrong: list[dict[str, str]], most: int, took:
 
 AUDIT = Command(
     name="audit",
-    summary="ask the journal whether every accepted message is accounted for",
+    summary="check by the journal that every accepted message is accounted for",
     description=(
-        "Reads the journal, of a running or stopped broker's store or of an archive, beside what is stored, and judges "
-        "every message: it was acked, dead-lettered, expired, moved, purged, dropped, checked out or deleted with its "
-        "queue, or it is still there. Lists what is lost, doubled, a ghost (never accepted) or half-fanned; then the "
-        "exit status is 1 (2: it could not be asked). What was accepted or ended where the journal does not tell is "
-        "counted apart."
+        "Reads the journal, of a running or stopped broker's store or of an archive, beside what is stored, and "
+        "judges every message: it was acked, dead-lettered, expired, moved, purged, dropped, checked out or deleted "
+        "with its queue, or it is still there. Lists what is lost, doubled, a ghost (never accepted) or "
+        "half-fanned; then the exit status is 1 (2: it could not be asked). Messages that were accepted or ended "
+        "where the journal has a gap are counted separately."
     ),
     example="radiator audit --config /etc/radiator/config.toml\nradiator audit --archive /archive --json",
     add_arguments=_arguments,

@@ -43,12 +43,16 @@ def _backup_arguments(parser: argparse.ArgumentParser) -> None:
         help="copy the segments of the write-ahead log instead; FILE is a directory for them",
     )
     parser.add_argument(
-        "--follow", action="store_true", help="with --log: go on, a look each second, until interrupted or terminated"
+        "--follow",
+        action="store_true",
+        help=("with --log: go on, with a look each second, until interrupted or terminated"),
     )
     parser.add_argument(
         "--despite-damage",
         action="store_true",
-        help="where the log is damaged: of what can be read in order; what is lost is listed, and the exit status 1",
+        help=(
+            "if the log is damaged: back up what can be read in order, and list what is lost; then the exit status is 1"
+        ),
     )
 
 
@@ -157,7 +161,7 @@ def _restore_arguments(parser: argparse.ArgumentParser) -> None:
         "--log",
         metavar="DIRECTORY",
         type=Path,
-        help="bring the backup forward by the log there: what `radiator backup --log` has made, or a data directory",
+        help="bring the backup forward by the log there: what `radiator backup --log` has written, or a data directory",
     )
     parser.add_argument(
         "--until",
@@ -213,12 +217,12 @@ BACKUP = Command(
     summary="copy the data of a broker, running or not, into one file",
     description=(
         "Writes a consistent copy while the broker runs: synced, then renamed into place, so FILE is whole or "
-        "not there. It is used through `radiator restore`, which gives it a new store id. A store whose log is damaged "
-        "is refused: with --despite-damage the backup is of what can be read in order, and what is lost is listed as "
-        "`radiator check` does; then the exit status is 1. "
-        "With --log, FILE is a directory, and each run adds to it what the write-ahead log has more than it: "
-        "`radiator restore --log` brings an earlier backup to any moment since. The exit status is 1 where the "
-        "broker has used segments again before they were copied (log_keep in config.toml)."
+        "absent. Use it through `radiator restore`, which gives it a new store id. A store whose log is damaged is "
+        "refused: with --despite-damage the backup has what can be read in order, and what is lost is listed as "
+        "`radiator check` does; then the exit status is 1. With --log, FILE is a directory, and each run adds to it "
+        "what the write-ahead log has beyond it: `radiator restore --log` brings an earlier backup to any moment "
+        "since. The exit status is 1 if the broker has used segments again before they were copied (log_keep in "
+        "config.toml)."
     ),
     example="radiator backup --compact /var/lib/radiator /backup/radiator.mdb",
     add_arguments=_backup_arguments,
@@ -229,12 +233,12 @@ RESTORE = Command(
     name="restore",
     summary="make a data directory from a backup",
     description=(
-        "Makes a data directory, which must not exist yet, from a backup, with a new store id so that no message id is "
-        "ever given twice. "
-        "`radiator serve` refuses a bare backup: this is the way to use one. What is damaged in "
-        "it is listed as `radiator check` does; then the exit status is 1, and the rest is restored. "
-        "With --log it goes on from the backup with the log in DIRECTORY, to its end, or with --until to a moment: "
-        "what was written at that time or before, or up to and with the entry that stored that message, or that entry."
+        "Makes a data directory, which must not exist yet, from a backup, with a new store id so that no message id "
+        "is ever given twice. `radiator serve` refuses a bare backup: this is the way to use one. What is damaged "
+        "in it is listed as `radiator check` does; then the exit status is 1, but the rest is restored. With --log "
+        "it goes on from the backup with the log in DIRECTORY, to its end, or with --until to a moment: what was "
+        "written at that time or before it, or up to and including the entry that stored that message, or that "
+        "entry."
     ),
     example="radiator restore --log /backup/log --until 14:02 /backup/radiator.mdb /var/lib/radiator-new",
     add_arguments=_restore_arguments,

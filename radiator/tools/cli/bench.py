@@ -178,11 +178,11 @@ BENCH = Command(
     summary="load a running broker and print how much it can do, or measure a disk",
     description=(
         "Runs producers and consumers on a running broker, each shape for some seconds, and prints confirmed "
-        "messages per second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has "
-        "one message unacked). Any broker with STOMP 1.2 will do; the queue is emptied again. Of a log, which must be "
-        "empty, only producers are measured, and their records stay. "
-        "--disk DIRECTORY measures a disk instead, without a broker: how long it takes to append 4 KiB and sync them, "
-        "as a commit does, and whether a disk that really flushes can be so fast."
+        "messages per second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has one "
+        "message unacked). Any broker with STOMP 1.2 will do; the queue is emptied again. On a log, which must be "
+        "empty, only producers are measured, and their records stay. --disk DIRECTORY measures a disk instead, "
+        "without a broker: how long it takes to append 4 KiB and sync them, as a commit does, and whether a disk "
+        "that really flushes can be that fast."
     ),
     example="radiator bench --broker stomp://127.0.0.1:61613 --user guest --seconds 5\n"
     "radiator bench --disk /var/lib/radiator",

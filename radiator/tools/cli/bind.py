@@ -56,13 +56,13 @@ def _run_unbind(arguments: argparse.Namespace) -> int:
 
 BIND = Command(
     name="bind",
-    summary="have a queue get what is sent to an exchange",
+    summary="let a queue get what is sent to an exchange",
     description=(
-        "What is sent to /exchange/EXCHANGE/K goes into the queue too, from now on, where KEY matches K: the very same "
-        "key (direct), words between dots with * for one and # for any number (topic), any key (fanout). For type "
-        "headers, KEY is the arguments as JSON, with x-match all or any. With /exchange/NAME as QUEUE, messages go to "
-        "that exchange with the same key. The binding outlives a restart where exchange and queue do. Binding twice "
-        "is no mistake. The queue must be there, or --create makes it."
+        "From now on, what is sent to /exchange/EXCHANGE/K goes into the queue too if KEY matches K: exactly the "
+        "same key (direct), words between dots with * for one and # for any number (topic), any key (fanout). For "
+        "type headers, KEY is the arguments as JSON, with x-match all or any. With /exchange/NAME as QUEUE, "
+        "messages go to that exchange with the same key. The binding survives a restart if the exchange and the "
+        "queue do. Binding twice is not a mistake. The queue must exist, or --create makes it."
     ),
     example="radiator bind events 'orders.#' audit\nradiator bind amq.fanout '' /log/mail\n"
     "radiator bind amq.headers '{\"format\":\"pdf\"}' prints\nradiator bind events 'orders.#' /exchange/orders",
@@ -72,9 +72,9 @@ BIND = Command(
 
 UNBIND = Command(
     name="unbind",
-    summary="take such a binding back",
+    summary="remove such a binding",
     description=(
-        "Takes back one binding: the same exchange, key and queue as with `bind`. What is in the queue stays there. "
+        "Removes one binding: the same exchange, key and queue as with `bind`. What is in the queue stays there. "
         "Refused for a binding of config.toml."
     ),
     example="radiator unbind events 'orders.#' audit",

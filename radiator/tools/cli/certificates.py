@@ -267,10 +267,10 @@ CERTIFICATES = Command(
     name="certificates",
     summary="make a CA and certificates to try TLS with",
     description=(
-        "Makes a CA of your own in DIRECTORY, for ten years, and a certificate with its key for the broker, for one, "
-        "and prints the lines for config.toml. With --client, pairs for clients too, which may be added later. "
-        "Existing files stay; --renew renews the broker's pair, and those of --client, for the names that the old one "
-        "has. The system's openssl (3.0 or later) is needed."
+        "Makes a CA of your own in DIRECTORY, valid for ten years, and a certificate with its key for the broker, "
+        "valid for one, and prints the lines for config.toml. With --client, pairs for clients too, which may be "
+        "added later. Existing files stay; --renew renews the broker's pair, and those of --client, for the names "
+        "that the old ones have. The system's openssl (3.0 or later) is needed."
     ),
     example=(
         "radiator certificates /etc/radiator/tls --name broker.example --client ops\n"

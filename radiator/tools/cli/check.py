@@ -77,10 +77,9 @@ CHECK = Command(
     name="check",
     summary="verify every record and ledger of a data directory",
     description=(
-        "Reads every record of a stopped or running broker's data and verifies its checksum, recounts every "
-        "queue, and compares that with the ledgers. Changes nothing. What is wrong is listed, one a line; "
-        "then the exit status is 1; it is 2 where there is no data directory to read, and 74 where the disk cannot be "
-        "read."
+        "Reads every record of a stopped or running broker's data and verifies its checksum, recounts every queue, "
+        "and compares that with the ledgers. Changes nothing. What is wrong is listed, one finding a line, and the "
+        "exit status is 1; it is 2 if there is no data directory to read, and 74 if the disk cannot be read."
     ),
     example="radiator check /var/lib/radiator",
     add_arguments=_arguments,

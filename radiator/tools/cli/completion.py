@@ -212,7 +212,7 @@ COMPLETION = Command(
     summary="print a script that completes commands in a shell",
     description=(
         "Prints a script for bash, zsh or fish, with which TAB completes commands, options and paths. It knows the "
-        "commands of this very version: print it again after an upgrade. docs/OPERATING.md says how to install and "
+        "commands of this version only: print it again after an upgrade. docs/OPERATING.md says how to install and "
         "remove it."
     ),
     example=(

@@ -30,7 +30,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_watch(parser)
     add_words(
         parser,
-        ArgumentWord("number", "NUMBER", help="of one: that with its subscriptions", read=number, is_needed=False),
+        ArgumentWord("number", "NUMBER", help="only this one, with its subscriptions", read=number, is_needed=False),
     )
     parser.add_argument("--of", metavar="USER", help="only those of this user")
     parser.add_argument("--after", metavar="NUMBER", type=whole_number, help="only those with a number above this one")
@@ -103,11 +103,11 @@ CONNECTIONS = Command(
     name="connections",
     summary="list who is connected, or show one connection",
     description=(
-        "One line for each connection, of a client or of a linked node: its address, user, protocol and what it calls "
-        "itself; how many subscriptions and unacked messages it has; what it was sent but has not read; and what its "
-        "next command waits for. With NUMBER the same of one, with its subscriptions: `window` is how many "
-        "messages each may have unacked, and `stands` what keeps it from the next one. A channel of AMQP is a "
-        "connection, too: `AMQP 0-9-1 channel 1 of 17` is one of connection 17."
+        "One line for each connection, of a client or of a linked node: its address, user, protocol and what it "
+        "calls itself; how many subscriptions and unacked messages it has; what it was sent but has not read; and "
+        "what its next command waits for. With NUMBER, the same of that one, with its subscriptions: `window` is "
+        "how many messages each may have unacked, and `stands` what keeps it from the next one. A channel of AMQP "
+        "is a connection, too: `AMQP 0-9-1 channel 1 of 17` is one of connection 17."
     ),
     example="radiator connections --of shop\nradiator connections 17",
     add_arguments=_arguments,
@@ -134,10 +134,10 @@ DISCONNECT = Command(
     name="disconnect",
     summary="close a connection",
     description=(
-        "Closes one connection with an ERROR that says who has asked for it, and its channels with it; one that is a "
-        "channel of AMQP is closed alone. Its unacked messages are redelivered, as when "
-        "a connection is lost. Its client may connect again at once: what keeps it out is its user's table in "
-        "config.toml, and a reload. Links with other nodes are refused."
+        "Closes one connection with an ERROR that says who asked for it, and its channels with it; a channel of "
+        "AMQP is closed alone. Its unacked messages are redelivered, as when a connection is lost. Its client may "
+        "connect again at once: to keep it out, change its user's table in config.toml, and reload. Links with "
+        "other nodes are refused."
     ),
     example="radiator disconnect 17",
     add_arguments=_disconnect_arguments,

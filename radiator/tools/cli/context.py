@@ -12,7 +12,7 @@ _SUMMARIES = {
     "list": "all contexts, the current one with a *",
     "show": "one context: NAME, or the current one",
     "use": "NAME is the current one from now on; nothing else in the file changes",
-    "unset": "no context is the current one any more",
+    "unset": "no context is the current one from now on",
 }
 
 
@@ -70,12 +70,12 @@ def _use(arguments: argparse.Namespace, found: Contexts) -> None:
 
 CONTEXT = Command(
     name="context",
-    summary="name brokers, and choose the one that commands speak to",
+    summary="name brokers, and choose the one that commands use",
     description=(
-        "A context is a broker with the user, the file of the password and the files of TLS, under a name of your own, "
-        "in ~/.config/radiator.toml (or in $XDG_CONFIG_HOME): [context.NAME] with broker, user, password_file, ca, "
-        "certificate and key. Commands speak to the one that --context names, else $RADIATOR_CONTEXT, else the "
-        "current one. --broker, --config and $RADIATOR_BROKER go before."
+        "A context is a broker with its user, password file and TLS files, under a name of your own, in "
+        "~/.config/radiator.toml (or in $XDG_CONFIG_HOME): [context.NAME] with broker, user, password_file, ca, "
+        "certificate and key. Commands use the one that --context names, else $RADIATOR_CONTEXT, else the current "
+        "one. --broker, --config and $RADIATOR_BROKER take precedence."
     ),
     example="radiator context list\nradiator context use prod",
     add_arguments=_arguments,

@@ -39,12 +39,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 DELETE = Command(
     name="delete",
-    summary="delete a queue or a log and what is in it, an exchange, or a fanout",
+    summary="delete a queue or a log with what is in it, an exchange, or a fanout",
     description=(
-        "Deletes a queue and its messages for good, those that are unacked too. Refused while it has consumers (unless "
-        "--used), while a group has checked out messages of it, and while messages of it are in doubt with another "
-        "node. An exchange goes with its bindings; queues that were bound to it stay, as do the children of a fanout. "
-        "A log goes with its records, unless it has readers. Refused for what is declared in config.toml."
+        "Deletes a queue and its messages for good, unacked ones included. This is refused while it has consumers "
+        "(unless --used), while a group has checked out messages of it, and while messages of it are in doubt with "
+        "another node. An exchange is deleted with its bindings; queues that were bound to it stay, as do the "
+        "children of a fanout. A log is deleted with its records, unless it has readers. What config.toml declares "
+        "is refused."
     ),
     example=(
         "radiator delete orders.old\nradiator delete queue replies --if-empty\n"

@@ -46,7 +46,7 @@ def _formed(answer: dict[str, Any]) -> str:
 
 DISK = Command(
     name="disk",
-    summary="show where a running broker has its data, and what the disk has and holds",
+    summary="show where a running broker has its data, and the disk's space and what takes it",
     description=(
         "The data directory, what is free on its file system, how large the tables are and may become, how the "
         "write-ahead log stands, and what the journal takes of it all; as it was within the last second. `radiator "

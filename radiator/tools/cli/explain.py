@@ -200,13 +200,13 @@ _SAYINGS: dict[str, Callable[[Happened], str]] = {
 
 EXPLAIN = Command(
     name="explain",
-    summary="tell one message's whole story, or a trace's, or a task's",
+    summary="say what became of one message, or of a trace, or of a task",
     description=(
-        "Tells from the journal, of a store or of an archive, what has become of one message: when it was accepted, to "
-        "whom it was delivered, whether it was redelivered, and how it ended; of a dead letter or a moved message also "
-        "what it was before, and what became of it afterwards. With --trace the same of the first 1000 messages whose "
-        "header `traceparent` has that trace id, and with --correlation-id of those with that header `correlation-id`: "
-        "of a task of Celery its task id."
+        "Says from the journal, of a store or of an archive, what became of one message: when it was accepted, to "
+        "whom it was delivered, whether it was redelivered, and how it ended; for a dead letter or a moved message "
+        "also what it was before, and what became of it afterwards. With --trace it does the same for the first "
+        "1000 messages whose header `traceparent` has that trace id, and with --correlation-id for those with that "
+        "header `correlation-id`, which for a Celery task is its task id."
     ),
     example=(
         "radiator explain --config config.toml 4f0c2a91b7d3e865-3-17\n"

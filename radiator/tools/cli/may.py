@@ -57,10 +57,10 @@ MAY = Command(
     name="may",
     summary="say whether a user may read, write, declare or see something, and by which rule",
     description=(
-        "Judges by the rights that are in force what a user may do, as the broker judges that user's commands: `read` "
-        "as a SUBSCRIBE, `write` as a SEND, `declare` and `see` as requests about it; `admin` is of the broker as a "
-        "whole. Says the rule that gives the right, or that there is none. Exits with 1 if not allowed. Users may ask "
-        "about themselves; about others it takes the right `see` on everything."
+        "Says what a user may do by the rights that are in force, as the broker judges that user's commands: `read` "
+        "as a SUBSCRIBE, `write` as a SEND, `declare` and `see` as requests about it; `admin` is for the broker as "
+        "a whole. Names the rule that gives the right, or says that there is none. Exits with 1 if not allowed. "
+        "Users may ask about themselves; asking about others needs the right `see` on everything."
     ),
     example="radiator may ann write orders\nradiator may ann read '/topic/news.#'\nradiator may ops admin",
     add_arguments=_arguments,

@@ -77,10 +77,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vhost", metavar="NAME", help="of the definitions, and of the old broker (default: /)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument(
-        "--tables", metavar="FILE", type=Path, help="with --dry-run: write the queues that policies hold for as tables "
-        "for config.toml. With these in force, programs declare such queues as before"
+        "--tables", metavar="FILE", type=Path, help="with --dry-run: write the queues that policies apply to as "
+                                                    "tables for config.toml. With these in force, programs declare "
+                                                    "such queues as before"
     )  # fmt: skip
-    parser.add_argument("--follow", action="store_true", help="go on with what still comes, until interrupted")
+    parser.add_argument("--follow", action="store_true", help="go on with messages that still come, until interrupted")
     parser.add_argument(
         "--window",
         metavar="N",
@@ -325,9 +326,10 @@ MIGRATE = Command(
     summary="move queues and messages here from RabbitMQ, or another AMQP broker",
     description=(
         "Declares the exchanges, queues and bindings of the old broker in the new one, and moves the messages: each "
-        "is acked in the old one after the new one has confirmed it. So nothing is lost, whatever ends; said again, it "
-        "goes on. What cannot be taken stays where it is, and is listed before anything moves, and at the end. AMQP "
-        "cannot list what a broker has: --definitions or --queue says it. --dry-run first. docs/AMQP.md, From RabbitMQ."
+        "is acked in the old one after the new one has confirmed it. So nothing is lost, whatever is interrupted; "
+        "run again, it goes on. What cannot be taken stays where it is, and is listed before anything moves, and at "
+        "the end. AMQP cannot list what a broker has: --definitions or --queue says it. Begin with --dry-run. See "
+        "docs/AMQP.md, From RabbitMQ."
     ),
     example=(
         "radiator migrate amqp://rabbit.example --definitions definitions.json --dry-run\n"

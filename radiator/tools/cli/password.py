@@ -31,11 +31,11 @@ def _twice() -> str:
 
 PASSWORD = Command(
     name="password",
-    summary="make of a password what a configuration keeps of it",
+    summary="turn a password into the line that a configuration keeps",
     description=(
-        "Asks for a password, twice at a terminal, or reads the first line of standard input. Prints one "
-        "line for [user.NAME] in config.toml or in the users_file, with its scrypt hash as a PHC text. The password "
-        "itself is kept nowhere."
+        "Asks for a password, twice at a terminal, or reads the first line of standard input. Prints one line for "
+        "[user.NAME] in config.toml or in the users_file, with its scrypt hash as a PHC text. The password itself "
+        "is not kept."
     ),
     example="radiator password",
     add_arguments=_arguments,

@@ -185,7 +185,7 @@ _ACTIONS = {"release": _release, "drop": _drop, "keep": _keep}
 def _drain_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser, "the broker's answers, as JSON, one a line")
-    parser.add_argument("--stop", action="store_true", help="take it back: this node keeps what it has")
+    parser.add_argument("--stop", action="store_true", help="stop draining: this node keeps what it has")
 
 
 def _run_drain(arguments: argparse.Namespace) -> int:
@@ -273,11 +273,11 @@ PEERS = Command(
     name="peers",
     summary="show the nodes that a running broker is linked with",
     description=(
-        "One line for each node that this one is linked with, or should be: since when its link is in that state, for "
-        "how long the oldest message waits for it (lag), how many messages are offered to it and not yet confirmed (in "
-        "doubt), how many copies of fanouts and topics wait for it (outbox), and how many it was handed and has handed "
-        "over since the start of this broker. Below them, why a link is not up, and the nodes that are reached through "
-        "others."
+        "One line for each node that this one is linked with, or should be: since when its link is in that state, "
+        "how long the oldest message has waited for it (lag), how many messages are offered to it and not yet "
+        "confirmed (in doubt), how many copies of fanouts and topics wait for it (outbox), and how many it was "
+        "handed and has handed over since the start of this broker. Below them, why a link is not up, and the nodes "
+        "that are reached through others."
     ),
     example="radiator peers --watch",
     add_arguments=_peers_arguments,

@@ -42,7 +42,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="earliest, latest, time:MS (the first record accepted then or later), or offset:N for each partition, "
         "with commas between",
     )
-    change.add_argument("--forget", action="store_true", help="the group has no position any more")
+    change.add_argument("--forget", action="store_true", help="the group has no position from now on")
     add_watch(change)
     add_json(parser, "`was`, `offsets`, `first` and `next`, each a list by partition, as JSON on one line")
 
@@ -132,11 +132,11 @@ POSITION = Command(
     name="position",
     summary="show where a group goes on in a log, or set it",
     description=(
-        "Shows for each partition of a log the first offset that the group has not acked, and how many records it is "
-        "behind. With --to the group goes on there: from the beginning again, from now on, from a time (milliseconds "
-        "since 1970), or from given offsets; a group that is not there is made. --forget removes the group: its next "
-        "SUBSCRIBE says where it begins. Both say what it was before, and how to take it back; both are refused while "
-        "the group has subscriptions."
+        "Shows for each partition of a log the first offset that the group has not acked, and how many records it "
+        "is behind. With --to the group goes on there: from the beginning again, from now on, from a time "
+        "(milliseconds since 1970), or from given offsets; a group that does not exist is created. --forget removes "
+        "the group: its next SUBSCRIBE says where it begins. Both say what the position was before, and how to undo "
+        "the change; both are refused while the group has subscriptions."
     ),
     example=(
         "radiator position clicks billing\n"

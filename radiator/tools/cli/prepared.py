@@ -20,7 +20,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--abort", metavar="NAME", help="abort what is prepared under this name")
-    which.add_argument("--abort-all", metavar="PREFIX", help="the same of all whose names begin so")
+    which.add_argument("--abort-all", metavar="PREFIX", help="the same for all whose names begin with this")
     which.add_argument(
         "--commit", metavar="NAME", help="commit what is prepared under this name, with --app, --version"
     )
@@ -127,11 +127,12 @@ PREPARED = Command(
     name="prepared",
     summary="list prepared transactions, abort some, or commit one",
     description=(
-        "One line for each transaction that was prepared and has not ended. `prepared`: it waits for its COMMIT, for "
-        "prepared_max_s at most. `committed`: it is on its way into its destinations; so many of it are applied, and "
-        "where it cannot go on, it says why. With --abort, what is prepared under a name is discarded: nothing of it "
-        "is sent; --abort-all does so for all whose names begin alike, as those of one writer may. What is committed "
-        "cannot be aborted. --commit does what its program does by itself: it uses up a version of an app."
+        "One line for each transaction that was prepared and has not ended. `prepared`: it waits for its COMMIT, "
+        "for prepared_max_s at most. `committed`: it is on its way into its destinations; the line says how many of "
+        "its messages are applied, and if it cannot go on, why. With --abort, what is prepared under a name is "
+        "discarded: nothing of it is sent; --abort-all does so for all whose names begin with a text, as those of "
+        "one writer may. What is committed cannot be aborted. --commit does what its program would do: it uses up a "
+        "version of an app."
     ),
     example=(
         "radiator prepared\nradiator prepared --abort etl-17-3\nradiator prepared --abort-all etl-17-\n"

@@ -123,8 +123,8 @@ QUEUES = Command(
 
 PURGE = Command(
     name="purge",
-    summary="remove all messages of a queue but those that are unacked",
-    description="Removes the messages of a queue for good. What is unacked (delivered, and not acked yet) is spared.",
+    summary="delete all messages of a queue except those that are unacked",
+    description="Deletes the messages of a queue for good, except unacked ones (delivered, and not acked yet).",
     example="radiator purge orders.dead",
     add_arguments=_queue_arguments,
     run=_run_purge,
@@ -134,9 +134,9 @@ MOVE = Command(
     name="move",
     summary="move messages from one queue to another",
     description=(
-        "Moves messages that are ready, oldest first: out of a dead-letter queue back to where they came from, for "
-        "example. The queue that they go to must be there, or --create makes it. Each is always in exactly one of the "
-        "two queues, whatever happens meanwhile."
+        "Moves messages that are ready, oldest first: for example, out of a dead-letter queue back to where they "
+        "came from. The queue that they move to must exist, or --create makes it. Each message is always in exactly "
+        "one of the two queues, whatever happens meanwhile."
     ),
     example="radiator move orders.dead orders --count 10",
     add_arguments=_move_arguments,

@@ -38,11 +38,12 @@ def _why_not(reasons: list[dict[str, Any]]) -> str:
 
 READY = Command(
     name="ready",
-    summary="say whether clients should be sent to a running broker, and why not",
+    summary="say whether clients should be sent to a running broker, and if not, why",
     description=(
-        "Prints `ready` and ends with 0, or a line for each reason against it and ends with 1: the disk has no room, "
-        "memory is short, the tables are far behind the write-ahead log, a certificate expires within a day, the node "
-        "is being drained, or one of its list is not linked. For scripts that start, stop and watch brokers."
+        "Prints `ready` and ends with 0, or a line for each reason against it and ends with 1: the disk has no "
+        "room, memory is short, the tables are far behind the write-ahead log, a certificate expires within a day, "
+        "the node is being drained, or a node in its list is not linked. For scripts that start, stop and watch "
+        "brokers."
     ),
     example="radiator ready --exclude links",
     add_arguments=_arguments,

@@ -21,11 +21,11 @@ _OF_THE_HOP = frozenset({"subscription", "ack", "content-length"})
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_words(parser, ArgumentWord("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True))
-    parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many messages (default: never)")
-    parser.add_argument("--timeout", metavar="S", type=seconds, help="end if none comes for so long (default: never)")
+    parser.add_argument("--count", metavar="N", type=whole_number, help="end after this many messages (default: never)")
+    parser.add_argument("--timeout", metavar="S", type=seconds, help="end if none comes for this long (default: never)")
     log = parser.add_argument_group("of a log")
     log.add_argument("--from", dest="start", metavar="PLACE", help="earliest, latest (default), offset:N or time:MS")
-    log.add_argument("--until", metavar="PLACE", help="end (as it is now), offset:N or time:MS: then this ends too")
+    log.add_argument("--until", metavar="PLACE", help="stop there: end (as it is now), offset:N or time:MS")
     log.add_argument("--partition", metavar="N", type=int, help="only this one, from 0 (default: all)")
     log.add_argument("--group", metavar="NAME", help="go on where this group has acked, and move its position")
     form = parser.add_mutually_exclusive_group()
@@ -95,11 +95,10 @@ RECEIVE = Command(
     name="receive",
     summary="receive messages and write their bodies to standard output",
     description=(
-        "Subscribes, writes each body to standard output followed by a newline, and acks it once it is "
-        "written out and flushed: a message is not lost when this ends in the middle, but may come again. "
-        "With --count and --timeout the exit status is 1 if fewer came. On a terminal control characters are "
-        "shown as escapes. A log is read from its end on, unless --from or a group says otherwise; reading takes "
-        "nothing away."
+        "Subscribes, writes each body to standard output followed by a newline, and acks it once it is written out "
+        "and flushed: a message is not lost if the command ends in the middle, but may come again. With --count and "
+        "--timeout the exit status is 1 if fewer came. On a terminal control characters are shown as escapes. A log "
+        "is read from its end on, unless --from or a group says otherwise; reading removes nothing."
     ),
     example="radiator receive /queue/orders --count 1 --timeout 5 > order.json",
     add_arguments=_arguments,

@@ -32,12 +32,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 RELEASE = Command(
     name="release",
-    summary="give back to a queue what a group has checked out of it",
+    summary="return to a queue what a group has checked out of it",
     description=(
-        "A group that has checked messages out of a queue (a Spark query that reads it, for example) keeps them until "
-        "it acks them: nothing times out. Is it gone for good, this puts them back at the end of the queue, each once, "
-        "and ends the group. What the group has read and not acked will be processed again. Refused while somebody "
-        "reads them."
+        "A group that has checked messages out of a queue (a Spark query that reads it, for example) keeps them "
+        "until it acks them: nothing times out. If the group is gone for good, this puts them back at the end of "
+        "the queue, each once, and ends the group. What the group has read and not acked will be processed again. "
+        "This is refused while a consumer reads them."
     ),
     example="radiator release orders spark-etl",
     add_arguments=_arguments,

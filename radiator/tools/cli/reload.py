@@ -18,7 +18,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_json(parser)
     parser.add_argument("--dry-run", action="store_true", help="only show what would change")
-    parser.add_argument("--yes", action="store_true", help="do not ask, also at a terminal")
+    parser.add_argument("--yes", action="store_true", help="do not ask, even at a terminal")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -95,7 +95,7 @@ def _when(takes_effect: str) -> str:
 
 RELOAD = Command(
     name="reload",
-    summary="have the running broker read its config.toml again",
+    summary="make the running broker read its config.toml again",
     description=(
         "The running broker reads the file that it was started with. This command shows how the file differs from what "
         "is in force, and which differences wait for a restart; at a terminal it then asks, and applies the others. No "

@@ -32,11 +32,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 RENAME = Command(
     name="rename",
-    summary="say that a data directory is that of another node",
+    summary="give a data directory to another node",
     description=(
-        "A store keeps the name of its node, and `radiator serve` refuses to serve it as another node: a node with "
-        "the store of another would end all links. This command gives the store, with all that is in it, to the node "
-        "NAME. Do so only for good: the other nodes then see NAME with another store. No broker may run on it."
+        "A store keeps the name of its node, and `radiator serve` refuses to serve it as another node, because a "
+        "node with the store of another would break all links. This command gives the store, with all that is in "
+        "it, to the node NAME. Do so only for good: the other nodes then see NAME with another store. No broker may "
+        "run on it."
     ),
     example="radiator rename /var/lib/radiator c",
     add_arguments=_arguments,

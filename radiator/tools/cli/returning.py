@@ -65,12 +65,13 @@ def _formed(answer: dict[str, Any]) -> str:
 
 RETURN = Command(
     name="return",
-    summary="return dead letters, each to the queue that it comes from",
+    summary="return dead letters, each to the queue that it came from",
     description=(
         "Moves messages that are ready, oldest first, each back to the queue that its header original-destination "
-        "names, without what it got as a dead letter, as if it were new there. What has no such header stays, and so "
-        "does what comes from a queue that is gone or full, or that you may not write to: it is counted, with the "
-        "reason. Each is always in exactly one of the two queues, whatever happens meanwhile."
+        "names, without the headers that it got as a dead letter, as if it were new there. A message without that "
+        "header stays, and so does one from a queue that is gone or full, or that you may not write to: these are "
+        "counted, with the reason. Each message is always in exactly one of the two queues, whatever happens "
+        "meanwhile."
     ),
     example="radiator return orders.dead\nradiator return orders.dead --message 4f0c2a91b7d3e865-3-17",
     add_arguments=_arguments,

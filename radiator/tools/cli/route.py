@@ -42,11 +42,11 @@ def _formed(answer: dict[str, Any]) -> str:
 
 ROUTE = Command(
     name="route",
-    summary="say where a message goes that is sent to an exchange with a key",
+    summary="say where a message that is sent to an exchange with a key goes",
     description=(
-        "Lists the queues and logs that a message goes into which is sent to the exchange with that key, as its "
-        "bindings are now, the first 1000 of them, each with the key of a binding that matches and the other "
-        "exchanges that it goes through; or says what becomes of a message that none matches. Nothing is sent."
+        "Lists the queues and logs that a message sent to the exchange with that key goes into, by its bindings as "
+        "they are now: the first 1000 of them, each with the key of a binding that matches and the other exchanges "
+        "that it goes through. Or it says what becomes of a message that no binding matches. Nothing is sent."
     ),
     example="radiator route events orders.new\nradiator route /exchange/amq.fanout",
     add_arguments=_arguments,

@@ -65,8 +65,8 @@ SEND = Command(
     name="send",
     summary="send one message and wait until it is confirmed",
     description=(
-        "Sends a text, the content of a file, or standard input as one message. Returns once the broker has "
-        "confirmed it: for a persistent queue that means that it is synced to the disk."
+        "Sends a text, the content of a file, or standard input as one message. It returns once the broker has "
+        "confirmed the message: for a persistent queue, this means that it is synced to the disk."
     ),
     example=(
         "radiator send /queue/orders hello\n"

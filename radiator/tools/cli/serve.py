@@ -14,7 +14,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust-clock",
         action="store_true",
-        help="the system's clock is right, though it is more than 180 days from the last time that the store has kept",
+        help="the system's clock is right, although it is more than 180 days from the last time in the store",
     )
 
 
@@ -35,7 +35,7 @@ SERVE = Command(
     name="serve",
     summary="run the broker",
     description=(
-        "Runs the broker in the foreground until SIGTERM or SIGINT. Its log goes to stderr, one line an "
+        "Runs the broker in the foreground until SIGTERM or SIGINT. Its log goes to stderr, one line for each "
         "event. Without a file it listens on 127.0.0.1:61613, and for the web on 127.0.0.1:61680, keeps its data in "
         "./data, and creates destinations at first use. Exit status: 0 after a clean stop, 1 if the data directory "
         "cannot be used, 2 if the configuration is wrong, 74 if the disk failed."

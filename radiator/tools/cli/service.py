@@ -200,7 +200,7 @@ def _common_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         default=Path("/"),
-        help="of a system that does not run, such as an image: only files are written, below DIR",
+        help="the root of a system that does not run, such as an image: only files are written, below DIR",
     )
 
 
@@ -226,7 +226,7 @@ UNINSTALL_SERVICE = Command(
     name="uninstall-service",
     summary="undo install-service; data and configuration stay",
     description=(
-        "Stops the broker and its backups, and removes what install-service has made, but for files that somebody "
+        "Stops the broker and its backups, and removes what install-service has made, except files that somebody "
         "has changed. Data, backups, the configuration and the user stay."
     ),
     example="radiator uninstall-service",

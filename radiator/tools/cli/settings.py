@@ -48,10 +48,10 @@ SETTINGS = Command(
     name="settings",
     summary="show the settings that are in force in the running broker",
     description=(
-        "One line for each setting of the broker itself and of its users: the default, where that is another one, and "
-        "what is in force. Secrets are hidden. `radiator reload --dry-run` shows what waits for a restart; `radiator "
-        "describe` shows queues, logs and everything else declared. It takes the right admin. "
-        "`radiator config FILE` says what a file would put into force, without a broker."
+        "One line for each setting of the broker itself and of its users: the default, if that differs, and what is "
+        "in force. Secrets are hidden. `radiator reload --dry-run` shows what waits for a restart; `radiator "
+        "describe` shows queues, logs and everything else declared. It needs the right admin. `radiator config "
+        "FILE` says what a file would put into force, without a broker."
     ),
     example="radiator settings --changed",
     add_arguments=_arguments,

@@ -148,8 +148,8 @@ STATS = Command(
     summary="show the numbers of a running broker",
     description=(
         "Shows what the broker holds and each queue's ledger: accepted = stored + acked + expired + dropped + "
-        "purged + dead-lettered. A ledger that does not add up is a bug: it is said so, and the exit status "
-        "is 1."
+        "purged + dead-lettered. A ledger that does not add up is a bug: the output says so, and the exit status is "
+        "1."
     ),
     example=(
         "radiator stats --watch\nradiator stats --prometheus > radiator.prom.new && mv radiator.prom.new radiator.prom"

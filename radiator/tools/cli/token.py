@@ -17,7 +17,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--until",
         metavar="WHEN",
         type=_until,
-        help="when the token ends: a day, such as 2027-01-31, at whose beginning (midnight UTC) it does, or a time "
+        help="when the token ends: a day, such as 2027-01-31, at whose beginning (midnight UTC) it ends, or a time "
         "with its zone, such as 2027-01-31T12:00:00Z; without it: never",
     )
     parser.add_argument(
@@ -81,11 +81,11 @@ def _write(path: Path, token: str) -> None:
 
 TOKEN = Command(
     name="token",
-    summary="make a token for a machine, and what a configuration keeps of it",
+    summary="make a token for a machine, and the line that a configuration keeps",
     description=(
         "Makes a token: 256 random bits, which a machine gives as its password. It is written into --file, or shown "
         "once on standard error; standard output has one line for [user.NAME] in config.toml or in the users_file, "
-        "which has its SHA-256 alone."
+        "with only its SHA-256."
     ),
     example="radiator token --until 2099-01-31 --file shop.token",
     add_arguments=_arguments,

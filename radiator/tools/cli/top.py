@@ -56,7 +56,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", metavar="S", type=_interval, default=INTERVAL_S, help=f"how often (default: {INTERVAL_S:g} s)"
     )
     add_json(parser, "each look as JSON, on a line")
-    parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many looks (default: never)")
+    parser.add_argument("--count", metavar="N", type=whole_number, help="end after this many looks (default: never)")
 
 
 def _run(arguments: argparse.Namespace) -> int:

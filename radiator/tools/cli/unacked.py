@@ -65,10 +65,10 @@ def _row(one: dict[str, Any]) -> list[str | int]:
 
 UNACKED = Command(
     name="unacked",
-    summary="list which messages of a queue are out, and with whom",
+    summary="list the unacked messages of a queue, and who has them",
     description=(
-        "One line for each message that was delivered and is not settled, the longest out first: its connection and "
-        "subscription there, or that it is leased; how long it has been out, and until when it may stay: its ack "
+        "One line for each message that was delivered and is not settled, the longest first: its connection and "
+        "subscription, or that it is leased; how long it has been unacked, and until when it may be so: its ack "
         "timeout, or its lease. `radiator connections NUMBER` shows the connection."
     ),
     example="radiator unacked orders --limit 10",
@@ -107,9 +107,9 @@ EXTEND = Command(
     name="extend",
     summary="give a message's consumer more time",
     description=(
-        "Lets the ack timeout, or the lease, of a message that is out end so many seconds from now, which may be "
-        "sooner than before. A message that has no ack timeout needs none: it stays until its consumer settles it or "
-        "is gone."
+        "Makes the ack timeout, or the lease, of an unacked message end this many seconds from now, which may be "
+        "sooner than before. A message without an ack timeout needs no extension: it stays until its consumer "
+        "settles it or is gone."
     ),
     example="radiator extend orders 4f0c2a91b7d3e865-3-17 600",
     add_arguments=_extend_arguments,
