@@ -494,5 +494,5 @@ def refusal_of(name: str, need: Need) -> Refusal:
     """Returns the refusal of a user who lacks what a command needs."""
     if need.address in (ANYWHERE, EVERYTHING):
         what = f"the right `{need.right}` on {need.address or 'something'}"
-        return Refusal(FORBIDDEN, f"The user {name} may not do that: it takes {what}.")
+        return Refusal(FORBIDDEN, f"The user {name} may not do that: it needs {what}.")
     return Refusal.on(NoRight(name, need.right, need.address, need.is_pattern))

@@ -293,7 +293,7 @@ def contradictions(given: Table) -> list[tuple[str, str]]:
         wrong = f"but the queue has partition_key = {shown(as_written(sources))}, and a key has one order"
         found.append(("max_priority", f"is {highest}, {wrong}; remove one of the two"))
     if highest is not None and given.get("scope") == CLUSTER:
-        wrong = 'but the queue has scope = "cluster", and what is most urgent is known of one node'
+        wrong = 'but the queue has scope = "cluster", and each node knows only its own messages'
         found.append(("max_priority", f"is {highest}, {wrong}; remove one of the two"))
     if given.get("single_active_consumer"):
         if given.get("exclusive"):

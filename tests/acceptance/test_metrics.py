@@ -98,5 +98,5 @@ def test_metrics_need_the_right_to_see_everything(tmp_path: Path) -> None:
         response, body = get(broker, "/metrics")
         assert response.status == 401 and b"radiator_" not in body
         response, body = get(broker, "/metrics", "shop")
-        assert response.status == 403 and b"takes the right `see` on /#" in body
+        assert response.status == 403 and b"needs the right `see` on /#" in body
         assert scraped(broker, user="ops")["radiator_user_connections"][2]["", 'user="ops"'] == 1

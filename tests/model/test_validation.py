@@ -185,7 +185,7 @@ def test_a_size_may_have_a_unit() -> None:
         ),
         (
             {"max_priority": 5, "scope": "cluster"},
-            '`max_priority` is 5, but the queue has scope = "cluster", and what is most urgent is known of one node; '
+            '`max_priority` is 5, but the queue has scope = "cluster", and each node knows only its own messages; '
             "remove one of the two.",
         ),
         (

@@ -105,7 +105,7 @@ def may(request: Request[QuestionsPort], command: AskRight) -> None:
     address = command.destination
     needs = needs_for(command.right, address)
     if not needs:
-        request.answer(RightJudged(True, None, f"{address} takes no right: anybody who gets in may use it."))
+        request.answer(RightJudged(True, None, f"{address} needs no right: anybody who gets in may use it."))
         return
     lacking = next((need for need in needs if not rights.may(granted, need)), None)
     if lacking is not None:

@@ -88,7 +88,7 @@ class TopicKind(Kind):
         destinations = self.destinations
         if command.durable:
             if name == PEERS_TOPIC and destinations.is_clustered:
-                raise Refusal("reserved", f"/topic/{name} says what happens now: it has no durable subscriptions.")
+                raise Refusal("reserved", f"/topic/{name} has live events only: it has no durable subscriptions.")
             self.check_topic(name, for_send=False, is_new=False)
             subscriber.consume_durably(connection, command, self.name, name, (TOPICS, name))
             return None

@@ -54,7 +54,7 @@ class Transactions:
     def grow(self, connection: Connection, transaction: Transaction, size: int) -> None:
         """Counts what a transaction holds. Raises Refusal past max_batch_bytes."""
         if transaction.size + size > self.limits.max_batch_bytes:
-            raise Refusal("too-large", f"The transaction passes max_batch_bytes, {self.limits.max_batch_bytes}.")
+            raise Refusal("too-large", f"The transaction exceeds max_batch_bytes, {self.limits.max_batch_bytes}.")
         transaction.size += size
         connection.transaction_bytes += size
         self.admission.memory.bytes += size

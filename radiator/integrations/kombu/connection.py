@@ -180,7 +180,7 @@ class SharedConnection:
         self._types.pop(exchange, None)
 
     def type_of(self, exchange: str) -> str:
-        """The type of an exchange. If others have declared it, the broker is asked, which takes the right to see it."""
+        """The type of an exchange. If others have declared it, the broker is asked, which needs the right to see it."""
         known = self._types.get(exchange)
         return known or str(self.admin("describe", exchange=exchange)["type"])
 

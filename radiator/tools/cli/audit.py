@@ -34,7 +34,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser, archive=True)
     add_json(parser, "the whole result, as JSON on one line")
     parser.add_argument(
-        "--show", metavar="N", type=whole_number, default=_SHOWN, help=f"list at most so many (default: {_SHOWN})"
+        "--show", metavar="N", type=whole_number, default=_SHOWN, help=f"list at most this many (default: {_SHOWN})"
     )
 
 

@@ -69,7 +69,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--disk",
         metavar="DIRECTORY",
         type=Path,
-        help=f"no broker, but how fast this directory's disk takes and syncs {disk.APPENDS:,} appends of "
+        help=f"no broker: how fast this directory's disk takes and syncs {disk.APPENDS:,} appends of "
         f"{disk.APPEND_BYTES // KIB} KiB",
     )
 

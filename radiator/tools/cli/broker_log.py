@@ -77,7 +77,7 @@ BROKER_LOG = Command(
     description=(
         "What the broker has logged last, the newest line below: what its stderr got, and what the journal of systemd "
         "would show. Long values are cut. A log of yours, /log/NAME, is read by `radiator receive` and the clients. It "
-        "takes the right admin: lines name users, addresses, and what somebody gave as his name."
+        "needs the right admin: lines name users, addresses, and what somebody gave as a user name."
     ),
     example="radiator broker-log --level warning --lines 20\nradiator broker-log --follow",
     add_arguments=_arguments,

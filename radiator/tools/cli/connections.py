@@ -34,7 +34,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--of", metavar="USER", help="only those of this user")
     parser.add_argument("--after", metavar="NUMBER", type=whole_number, help="only those with a number above this one")
-    parser.add_argument("--limit", metavar="N", type=whole_number, help="at most so many")
+    parser.add_argument("--limit", metavar="N", type=whole_number, help="at most this many")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -24,12 +24,12 @@ from radiator.tools.cli.text import printable
 from radiator.tools.cli.things import TAKERS, ArgumentWord, ByKind, Formatter, Thing, add_words, thing
 from radiator.tools.config.avro_schema import schema_in
 
-_SCHEMA = "Avro schema that each body must be of: the path of its file, or its JSON"
+_SCHEMA = "Avro schema of every body: the path of its file, or its JSON"
 _OF_QUEUES = {
     "schema": _SCHEMA,
-    "partition_key": "where the key of a message stands, by which its order is kept: header:NAME, a JSON pointer such "
+    "partition_key": "where the key of a message is, by which its order is kept: header:NAME, a JSON pointer such "
     'as /customer/id, or a list such as ["header:a", "/b"]',
-    "partition_window": "how many messages of one key may be out at once",
+    "partition_window": "how many messages of one key may be unacked at once",
     "single_active_consumer": "whether one consumer gets all messages, and others stand by until it has gone",
     "drop_after_redeliveries": "without dead_letter: how often a message comes back before it is dropped",
     "bounds_count": "what max_messages and max_bytes count: stored: all messages; ready: those that are not unacked",
@@ -37,16 +37,16 @@ _OF_QUEUES = {
 }
 _OF_EXCHANGES = {
     "type": f"one of {', '.join(EXCHANGE_TYPES)}",
-    "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
+    "durable": "whether it survives a restart, as do its bindings to persistent queues",
     "auto_delete": "whether it is deleted with its last binding",
     "alternate": "exchange that gets what this one routes nowhere; none: nothing does",
-    "internal": "whether only other exchanges and dead letters come to it",
+    "internal": "whether it gets messages only from other exchanges, and dead letters",
 }
 _OF_LOGS = {
-    "partitions": "how many partitions; it never changes",
+    "partitions": "the number of partitions, which never changes",
     "partition_key": "JSON pointer to the key in the body, such as /customer/id; without it the header partition-key",
-    "retention_ms": "what is older goes",
-    "retention_bytes": "what is beyond so many bytes goes, the oldest first; none: nothing does",
+    "retention_ms": "records that are older are deleted",
+    "retention_bytes": "what is beyond this many bytes is deleted, the oldest first; none: nothing is",
     "schema": _SCHEMA,
 }
 

@@ -87,7 +87,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_window,
         default=WINDOW,
-        help=f"as many messages are on their way (default {WINDOW})",
+        help=f"at most this many messages on their way (default {WINDOW})",
     )
     parser.add_argument("--ca", metavar="FILE", help="with amqps://: the CAs in PEM that a certificate must come from")
     for option, dest, environment, which in (

@@ -31,7 +31,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--refuse-s", metavar="N", type=_up_to(REFUSE_MAX_S), default=0,
-        help=f"with --abort-all: for so many seconds none is prepared under such a name, at most {REFUSE_MAX_S}",
+        help=f"with --abort-all: refuse such names for this many seconds, at most {REFUSE_MAX_S}",
     )  # fmt: skip
     add_json(parser)
 

@@ -194,7 +194,7 @@ def may(node: Node, user: str, right: str, destination: str | None = None) -> di
         ("ann", "read", "/topic/a.*", "/topic/a.#", "contains it"),
         ("ann", "read", "/topic/#", None, "contains it"),
         ("ann", "read", "/queue/q", None, "The user ann may not read /queue/q"),
-        ("ann", "write", "/#", None, "it takes the right `write` on /#"),
+        ("ann", "write", "/#", None, "it needs the right `write` on /#"),
         ("root", "write", "/queue/q", "/#", "the role `operator` gives `write` on everything"),
         ("root", "admin", None, "/#", "The user root may administer the broker: the role `operator`"),
         ("root", "admin", "/#", "/#", "operator"),
@@ -203,7 +203,7 @@ def may(node: Node, user: str, right: str, destination: str | None = None) -> di
         ("eye", "see", "/log/journal", "/#", "viewer"),
         ("eye", "declare", "/queue/own.a", "/queue/own.*", "the rule /queue/own.* of `declare` matches it"),
         ("eye", "declare", "/exchange/x/key", None, "may not declare /exchange/x"),
-        ("eye", "admin", None, None, "it takes the right `admin`"),
+        ("eye", "admin", None, None, "it needs the right `admin`"),
         ("none", "see", "/queue/q", None, "The user none may not see /queue/q"),
     ],
 )
@@ -219,7 +219,7 @@ def test_a_right_is_judged_with_its_rule(
 def test_what_takes_no_right(address: str) -> None:
     for right in ("read", "write", "see", "declare"):
         answer = may(guarded(), "none", right, address)
-        assert (answer["allowed"], answer["rule"]) == (True, None) and "takes no right" in answer["sentence"]
+        assert (answer["allowed"], answer["rule"]) == (True, None) and "needs no right" in answer["sentence"]
 
 
 def test_it_is_the_verdict_of_the_command_itself() -> None:

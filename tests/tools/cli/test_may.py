@@ -52,7 +52,7 @@ def test_it_says_by_which_rule_and_exits_with_1_where_there_is_none(run: Run, se
 def test_about_himself_anybody_may_ask(run: Run, secret: None) -> None:
     assert run("may", "ann", "write", "orders", *ANN)[0] == 0
     status, out, err = run("may", "ops", "admin", *ANN)
-    assert (status, out) == (1, "") and "The user ann may not do that: it takes the right `see` on /#." in err
+    assert (status, out) == (1, "") and "The user ann may not do that: it needs the right `see` on /#." in err
     assert "There is no user 'nobody'" in run("may", "nobody", "write", "orders", *OPS)[2]
 
 
