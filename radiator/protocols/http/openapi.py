@@ -37,8 +37,8 @@ _PROBLEM: Schema = schemas.record(
         "title": {"type": "string"},
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "code": {"type": "string", "description": "Stable; docs/HTTP.md and docs/PROTOCOL.md list them."},
-        "detail": {"type": "string", "description": "A sentence, which may be worded otherwise at any time."},
-        "reasons": {**schemas.of(list[NotReady]), "description": "Of /readyz alone."},
+        "detail": {"type": "string", "description": "A sentence, whose wording may change at any time."},
+        "reasons": {**schemas.of(list[NotReady]), "description": "Only in answers of /readyz."},
     },
     optional=("reasons",),
 )
@@ -98,7 +98,7 @@ def document(found: Sequence[Route]) -> Mapping[str, Any]:
             },
             "schemas": {**schemas.components(), "Problem": _PROBLEM},
             "responses": {
-                "Refused": _problem("It was refused, and nothing of it has happened.", {}),
+                "Refused": _problem("The request was refused, and nothing of it was carried out.", {}),
                 "NoRoom": _problem("There is no room now.", {"Retry-After": {"schema": {"type": "integer"}}}),
             },
         },

@@ -106,7 +106,7 @@ _FIELDS: Mapping[str, Schema] = {
     "passive": _FLAG,
     "prefix": _STRING,
     "prepared": {**_STRINGS, "minItems": 1},
-    "queue": {**_STRING, "description": "Its name; of a binding also /log/NAME or /exchange/NAME."},
+    "queue": {**_STRING, "description": "Its name; for a binding also /log/NAME or /exchange/NAME."},
     "ready": _FLAG,
     "right": {"enum": list(RIGHTS)},
     "refuse_s": {**_COUNT, "maximum": REFUSE_MAX_S},
@@ -114,11 +114,11 @@ _FIELDS: Mapping[str, Schema] = {
     "section": {"enum": list(schemas.SECTIONS)},
     "sort": {"enum": [sign + one for one in SORTS for sign in ("", "-")], "description": "With - descending."},
     "stop": _FLAG,
-    "text": {**_STRING, "description": "What names have in them, in upper or lower case; at most 255 bytes."},
+    "text": {**_STRING, "description": "A part of the names, in upper or lower case; at most 255 bytes."},
     "time_ms": {**_COUNT, "maximum": TIME_MAX_MS},
     "to": _STRING,
     "trace": {**_STRING, "description": "A trace id, or a whole traceparent; this, or `message`, or `correlation_id`."},
-    "user": {**_STRING, "description": "Only those of that user."},
+    "user": {**_STRING, "description": "Only those of this user."},
     "version": {**_COUNT, "maximum": TIME_MAX_MS},
     "wait_ms": {**_COUNT, "maximum": DRAIN_WAIT_MAX_MS},
 }
@@ -126,19 +126,19 @@ _FIELDS: Mapping[str, Schema] = {
 
 _OTHERWISE: Mapping[str, Mapping[str, Schema]] = {
     **OF_BINDING,
-    "connections": {"after": {**_COUNT, "maximum": SIZE_MAX, "description": "The last number of the page before."}},
+    "connections": {"after": {**_COUNT, "maximum": SIZE_MAX, "description": "The last number of the previous page."}},
     "explain": {
-        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `seq` of the last event of the page before."},
+        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `seq` of the last event of the previous page."},
         "limit": {"type": "integer", "minimum": 1, "maximum": EXPLAINED_EVENTS_MAX},
     },
     "log": {
-        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `next` of the answer before."},
+        "after": {**_COUNT, "maximum": SIZE_MAX, "description": "The `next` of the previous answer."},
         "limit": {"type": "integer", "minimum": 1, "maximum": LOG_KEPT_LINES},
-        "level": {"enum": list(LOG_LEVELS), "description": "The lowest one."},
+        "level": {"enum": list(LOG_LEVELS), "description": "The lowest level."},
     },
     "peek": {"count": {"type": "integer", "minimum": 1, "maximum": PEEK_MESSAGES_MAX}},
     "unacked": {
-        "after": {**_STRING, "description": "The `next` of the page before."},
+        "after": {**_STRING, "description": "The `next` of the previous page."},
         "limit": {"type": "integer", "minimum": 1, "maximum": UNACKED_PAGE_MAX},
     },
     "queue-table": {"count": {"type": "integer", "minimum": 1, "maximum": QUEUE_TABLE_ROWS_MAX}},
@@ -159,38 +159,38 @@ _NEEDED = {
 
 _SUMMARIES = {
     "stats": "The numbers of the broker, or of one section of it",
-    "configuration": "The settings in force, but those of what is declared",
+    "configuration": "The settings in force, except those of declared things",
     "bounds": "The bounds of the whole broker, and how much of each is in use",
-    "disk": "What the disk has and holds",
-    "log": "The last lines of the broker's log, or those behind one",
+    "disk": "The disk's space, and what takes it",
+    "log": "The last lines of the broker's log, or those after one",
     "queues": "All queues with their numbers, or a page of them",
     "queue-table": "A page of the queues in any order, with rates, and why each is in its state",
     "history": "The last hour, in samples",
     "attention": "What needs attention, the worst first",
     "describe": "Its settings and numbers",
-    "declare": "Declares it; where it is there with the same settings nothing changes",
+    "declare": "Declares it; if it exists with the same settings, nothing changes",
     "delete": "Deletes it",
     "why": "Why nothing moves there, in a sentence",
-    "explain": "What has become of a message, or of those of a trace or a correlation-id",
+    "explain": "What became of a message, or of those of a trace or a correlation-id",
     "peek": "The oldest messages, or one with its whole body, part by part: all stay as they are",
-    "purge": "Removes all messages that are ready",
-    "return": "Returns dead letters, each to the queue that it comes from",
+    "purge": "Deletes all messages that are ready",
+    "return": "Returns dead letters, each to the queue that it came from",
     "move": "Moves messages that are ready to another queue",
     "consumers": "The consumers that have names, or a page of them",
     "consumer-register": "Registers a consumer, or renews its registration",
-    "consumer-drain": "Gives a consumer nothing more; answered once it has nothing, or after a while",
+    "consumer-drain": "Drains a consumer; answered once it has nothing left, or after a while",
     "scale": "How many consumers there are, and how many could be busy",
     "connections": "Who is connected, or a page of them",
     "connection": "One connection, with its subscriptions",
     "disconnect": "Closes a connection; its unacked messages are redelivered",
-    "unacked": "Which messages are out with whom, the longest out first",
+    "unacked": "The unacked messages, and who has them, the longest first",
     "extend-unacked": "Gives a message's consumer more time",
     "offsets": "For each partition the offset of the first record that is not older than a time",
     "position": "The position of a group",
     "PUT position": "Sets the position of a group",
     "DELETE position": "Forgets the position of a group",
     "bind": "Binds a queue to the exchange",
-    "route": "Where a message goes that is sent to the exchange with a key",
+    "route": "Where a message that is sent to the exchange with a key goes",
     "may": "Whether the user has a right on an address, and by which rule",
     "unbind": "Removes a binding",
     "prepared": "The prepared transactions",
@@ -203,7 +203,7 @@ _SUMMARIES = {
     "peer-drop": "Drops the copies that wait for a node, and keeps none for it",
     "peer-keep": "Keeps copies for a node again",
     "drain": "Hands messages over to other nodes",
-    "reload": "Has the broker read its configuration again",
+    "reload": "Makes the broker read its configuration again",
 }
 
 
@@ -227,9 +227,9 @@ def of_request(
     if body is not None:
         bodies = {JSON: schemas.settings(kind or "") if "*" in body else _object(fields, body, all_needed)}
     answer = {JSON: schemas.answer(do, kind, section)}
-    answers = {200: ("It is as it was asked for.", answer)}
+    answers = {200: ("It is as requested.", answer)}
     if do in ("declare", "consumer-register"):
-        answers[201] = ("It was not there before.", answer)
+        answers[201] = ("It did not exist before.", answer)
     return Operation(
         _SUMMARIES.get(f"{method} {do}") or _SUMMARIES[do],
         names,
@@ -254,8 +254,8 @@ def _object(fields: Mapping[str, Schema], keys: tuple[str, ...], needed: tuple[s
 _TIME: Schema = {**_COUNT, "maximum": TIME_MAX_MS}
 _HEADERS: Mapping[str, Schema] = {
     "Correlation-Id": _STRING,
-    "Deliver-At": {**_TIME, "description": "Not before that time, in milliseconds since the epoch."},
-    "Delay": {**_TIME, "description": "Not before so many milliseconds from now."},
+    "Deliver-At": {**_TIME, "description": "Deliver not before this time, in milliseconds since the epoch."},
+    "Delay": {**_TIME, "description": "Deliver not before this many milliseconds from now."},
     "Expiration": {**_TIME, "description": "Milliseconds to live."},
     "Expires": {
         **_TIME,
@@ -303,7 +303,7 @@ def publish(kind: str) -> Operation:
         {JSON: _BATCH, TEXT: _STRING, BYTES: {}, AVRO: {}},
         answers={
             200: ("Nothing had to be stored: all are duplicates, or nothing is bound.", _PUBLISHED),
-            201: ("All of them are stored, and synced where they are persistent.", _PUBLISHED),
+            201: ("All are stored, and persistent ones are synced.", _PUBLISHED),
         },
     )
 
@@ -381,12 +381,12 @@ LOG_IN = Operation(
     needed=("user", "password", "token"),
     answers={
         200: (
-            "The login is right; Set-Cookie has the cookie.",
+            "The login succeeded; Set-Cookie has the cookie.",
             {JSON: schemas.record(True, {"user": _STRING, "until_ms": _ENDS_MS})},
         )
     },
 )
-LOG_OUT = Operation("Ends the session of the cookie", answers={204: ("There is none any more.", {})})
+LOG_OUT = Operation("Ends the session of the cookie", answers={204: ("There is no session any more.", {})})
 IDENTITY = Operation(
     "The current user and the user's rights; without a login, only that one is needed",
     answers={
@@ -397,7 +397,7 @@ IDENTITY = Operation(
                     True,
                     {
                         "user": _NAME_OR_NULL,
-                        "users": {**_FLAG, "description": "Whether there are users, so that a login makes sense."},
+                        "users": {**_FLAG, "description": "Whether there are users, so that one can log in."},
                         "recognised_by": {"enum": [str(one) for one in RecognisedBy]},
                         "rights": _object(dict.fromkeys(RIGHTS, _STRINGS), RIGHTS, RIGHTS),
                         "role": {"enum": ["", *ROLES]},
@@ -419,12 +419,12 @@ OPEN_SESSION = Operation(
 SEND_BYTES = Operation(
     "Sends bytes of STOMP to the session",
     ("session",),
-    query={"at": {**_OFFSET, "description": "Which byte of all that are sent is the first one of the body."}},
+    query={"at": {**_OFFSET, "description": "The place of the body's first byte among all that are sent."}},
     bodies={BYTES: {}},
     needed=("at",),
     answers={
         200: (
-            "How many bytes the session has taken in all: what follows in the body is sent again.",
+            "How many bytes the session has taken in all: send again what follows in the body.",
             {JSON: schemas.record(False, {"at": _COUNT})},
         )
     },
@@ -433,11 +433,11 @@ POLL_BYTES = Operation(
     "Fetches bytes of STOMP from the session",
     ("session",),
     query={
-        "from": {**_OFFSET, "description": "Which byte of all that are fetched comes first; those before it are gone."},
+        "from": {**_OFFSET, "description": "The place of the first byte among all fetched; those before it are gone."},
         "wait_ms": {**_COUNT, "maximum": AWAIT_MAX_MS},
     },
     needed=("from",),
-    answers={200: ("The bytes from there on.", {BYTES: {}}), 204: ("None came in time.", {})},
+    answers={200: ("The bytes from that one on.", {BYTES: {}}), 204: ("None came in time.", {})},
 )
 CLOSE_SESSION = Operation("Closes the session", ("session",), answers={204: ("It is closed.", {})})
 _PLACES: Schema = {**_STRING, "pattern": r"^\d{1,4}:\d{1,15}(,\d{1,4}:\d{1,15})*$"}
@@ -452,26 +452,26 @@ EVENTS_OF_LOG = Operation(
     answers={200: ("An event for each record.", {EVENTS: _STRING})},
 )
 EVENTS_OF_TOPICS = Operation(
-    "What is sent to the topics that match, as server-sent events, until one side closes",
+    "The messages of matching topics as server-sent events, until one side closes",
     ("pattern",),
     answers={200: ("An event for each message.", {EVENTS: _STRING})},
 )
 EVENTS_OF_STATS = Operation(
     "The broker's own numbers as server-sent events, until one side closes",
     query={"every_s": {"type": "integer", "minimum": 1, "maximum": HTTP_STATS_EVERY_MAX_S}},
-    answers={200: ("An event at once, and one every so many seconds.", {EVENTS: _STRING})},
+    answers={200: ("An event at once, and one every `every_s` seconds.", {EVENTS: _STRING})},
 )
 ANY_REQUEST = Operation(
     "Any request of docs/ADMINISTRATION.md",
     bodies={JSON: {"type": "object", "properties": {"do": {"enum": list(REQUESTS)}}, "required": ["do"]}},
     needed=("do",),
-    answers={200: ("As that request is answered.", {JSON: {**schemas.record(True, {}), "additionalProperties": True}})},
+    answers={200: ("The answer to that request.", {JSON: {**schemas.record(True, {}), "additionalProperties": True}})},
 )
 HEALTH = Operation("Whether the process answers", answers={200: ("It does.", {TEXT: {"const": "ok\n"}})})
 READINESS = Operation(
     "Whether clients should be sent here now",
     query={"exclude": {"type": "array", "items": {"enum": list(REASONS)}}},
-    answers={200: ("They should; else 503.", {TEXT: {"const": "ready\n"}})},
+    answers={200: ("They should; otherwise 503.", {TEXT: {"const": "ready\n"}})},
 )
 CLIENT = Operation("The client for pages, an ES module", answers={200: ("The module.", {JAVASCRIPT: _STRING})})
 CLIENT_TYPES = Operation("Its types, for TypeScript", answers={200: ("The types.", {TEXT: _STRING})})
@@ -492,7 +492,7 @@ INDEX = Operation(
     "What is here, and where",
     answers={
         200: (
-            "Where this document is, and what else has no login.",
+            "Where this document is, and what else needs no login.",
             {JSON: schemas.record(False, dict.fromkeys(("name", "api", "health", "stomp_over_websocket"), _STRING))},
         )
     },
