@@ -206,7 +206,7 @@ MUTANTS = (
             Edit(
                 function="Handover.welcome",
                 old="""
-                    touched = self._undoubt(peer, redelivered=not word.last)
+                    touched = self._return_doubts(peer, redelivered=not word.last)
                     peer.out_offered = peer.out_sent = word.last
                 """,
                 new="""

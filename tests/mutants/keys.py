@@ -61,7 +61,7 @@ MUTANTS = (
         "newcomer-gets-no-key",
         "A key stays with its consumer for ever: one that comes later gets none of those that always have messages.",
         function="Assignments.assign",
-        old="return before if poorer is None else poorer",
+        old="return before if lighter is None else lighter",
         new="return before",
     ),
     Mutant(

@@ -29,13 +29,14 @@ def take(request: Request[CheckoutsPort], command: TakeCheckout) -> None:
         partition = log.partitions[0]
         request.answer(CheckedOut(log.bare_name, log.incarnation, partition.first, partition.committed))
 
-    queue = request.parts.destinations.there(command.queue, request.connection)
+    queue = request.parts.destinations.existing_queue(command.queue, request.connection)
     request.parts.checkouts.take(queue, command.group, command.max_messages, command.max_bytes, done)
 
 
 def wait(request: Request[CheckoutsPort], command: AwaitQueue) -> None:
     """Answers as soon as a message of the queue is ready, or after a while."""
-    queue, checkouts = request.parts.destinations.there(command.queue, request.connection), request.parts.checkouts
+    parts = request.parts
+    queue, checkouts = parts.destinations.existing_queue(command.queue, request.connection), parts.checkouts
     stored = checkouts.stored(queue)
     answered = request.begin_waiting()
 

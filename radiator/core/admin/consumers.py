@@ -65,7 +65,7 @@ def drain(request: Request[ConsumersPort], command: DrainConsumer) -> None:
 
 def listed(request: Request[ConsumersPort], command: ListConsumers) -> None:
     """Answers with the consumers that have names, or a page of them."""
-    queue = there(request, command.queue)
+    queue = queue_with_consumers(request, command.queue)
 
     def rows() -> Iterator[NamedConsumer | PauseRow]:
         names = () if queue.named is None else queue.named.names()
@@ -100,7 +100,7 @@ def _row(queue: Queue, name: str, now_s: float) -> NamedConsumer | None:
 
 def scale(request: Request[ConsumersPort], command: ReadScale) -> None:
     """Answers with the numbers by which consumers are started and stopped."""
-    queue = there(request, command.queue)
+    queue = queue_with_consumers(request, command.queue)
 
     def answer(oldest_ms: int | None) -> None:
         request.answer(
@@ -117,15 +117,15 @@ def scale(request: Request[ConsumersPort], command: ReadScale) -> None:
 
 
 def _of_asker(request: Request[ConsumersPort], name: str) -> Queue:
-    """Returns the queue as `there` does; also raises Refusal if only another connection may use it."""
-    queue = there(request, name)
+    """Returns the queue as `queue_with_consumers` does; also raises Refusal if only another connection may use it."""
+    queue = queue_with_consumers(request, name)
     request.parts.destinations.queues.owned.check(queue, request.connection)
     return queue
 
 
-def there(request: Request[ConsumersPort], name: str) -> Queue:
+def queue_with_consumers(request: Request[ConsumersPort], name: str) -> Queue:
     """Returns the queue of that name, if it is one that has consumers. Raises Refusal."""
-    queue = request.parts.destinations.there(name)
+    queue = request.parts.destinations.existing_queue(name)
     if name.startswith(OUTBOX_PREFIX):
         raise Refusal("bad-request", f"{queue.address} holds copies for another node: it has no consumers.")
     return queue

@@ -49,7 +49,7 @@ def of_broker(request: Request[HistoriesPort], command: ReadHistory) -> None:
 
 def of_queue(request: Request[HistoriesPort], command: ReadQueueHistory) -> None:
     """Answers with the samples of a queue."""
-    queue = request.parts.destinations.there(command.queue)
+    queue = request.parts.destinations.existing_queue(command.queue)
     rings = request.parts.overview.history.rings
     if queue not in rings.all:
         raise Refusal(

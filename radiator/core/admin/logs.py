@@ -36,7 +36,7 @@ class LogsPort(AnsweringPort, Protocol):
     def destinations(self) -> Destinations: ...
 
 
-def there(request: Request[LogsPort], name: str) -> Log:
+def existing_log(request: Request[LogsPort], name: str) -> Log:
     """Returns the log of that name, and counts the look at its partitions. Raises Refusal where there is none."""
     log = request.parts.destinations.logs.get(name)
     request.costs(len(log.partitions))
@@ -45,7 +45,7 @@ def there(request: Request[LogsPort], name: str) -> Log:
 
 def offsets(request: Request[LogsPort], command: FindOffsets) -> None:
     """Answers with the offset, for each partition, of the first record accepted at a time or later."""
-    log = there(request, command.log)
+    log = existing_log(request, command.log)
     answered = request.begin_waiting()
 
     def done(found: list[int]) -> None:
@@ -60,7 +60,7 @@ def offsets(request: Request[LogsPort], command: FindOffsets) -> None:
 
 def wait(request: Request[LogsPort], command: AwaitLog) -> None:
     """Answers as soon as there is more than the client knows of, or after a while."""
-    log = there(request, command.log)
+    log = existing_log(request, command.log)
     _wait(request, [log], command.known, command.timeout_ms, lambda: request.answer(_ends(log)))
 
 
@@ -122,19 +122,19 @@ def _by_partition(key: str, offsets: Sequence[int], *logs: Log) -> list[int]:
 
 def position(request: Request[LogsPort], command: ReadPosition) -> None:
     """Answers with the position of a group."""
-    _answer_position(request, there(request, command.log), command.group)
+    _answer_position(request, existing_log(request, command.log), command.group)
 
 
 def set_position(request: Request[LogsPort], command: SetPosition) -> None:
     """Sets the position of a group."""
-    log = there(request, command.log)
+    log = existing_log(request, command.log)
     log.set_position(command.group, _by_partition("offsets", command.offsets, log))
     _answer_position(request, log, command.group)
 
 
 def forget_position(request: Request[LogsPort], command: ForgetPosition) -> None:
     """Forgets a group, as if it had never been."""
-    log = there(request, command.log)
+    log = existing_log(request, command.log)
     log.forget(command.group)
     _answer_position(request, log, command.group)
 

@@ -32,7 +32,7 @@ class PeekPort(AnsweringPort, Protocol):
 def peek(request: Request[PeekPort], command: PeekQueue) -> None:
     """Answers with the oldest messages of a queue, in order, unacked or not, or with one of them; nothing changes."""
     parts, count = request.parts, command.count
-    queue = parts.destinations.there(command.queue)
+    queue = parts.destinations.existing_queue(command.queue)
     if command.message_id is not None:
         Looking(request, parts.context, queue, command.message_id, command.body_from).begin()
         return

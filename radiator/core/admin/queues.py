@@ -35,7 +35,7 @@ class QueuesPort(AnsweringPort, Protocol):
 
 def purge(request: Request[QueuesPort], command: PurgeQueue) -> None:
     """Removes everything that is not unacked."""
-    queue, owned = request.parts.destinations.there(command.queue), request.parts.destinations.queues.owned
+    queue, owned = request.parts.destinations.existing_queue(command.queue), request.parts.destinations.queues.owned
     owned.check_ended(queue, request.connection)
 
     def done(count: int) -> None:
@@ -48,10 +48,10 @@ def purge(request: Request[QueuesPort], command: PurgeQueue) -> None:
 def move(request: Request[QueuesPort], command: MoveMessages) -> None:
     """Moves messages that are ready from one queue to another, oldest first."""
     parts = request.parts
-    source = request.parts.destinations.there(command.source, request.connection)
+    source = request.parts.destinations.existing_queue(command.source, request.connection)
     count = max(1, source.ready_count) if command.count is None else command.count
     if not command.create:
-        request.parts.destinations.there(command.target)
+        request.parts.destinations.existing_queue(command.target)
     target = parts.destinations.queues.get(command.target)
     if target is source:
         raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")

@@ -62,7 +62,7 @@ class ReturningPort(AnsweringPort, Protocol):
 def give_back(request: Request[ReturningPort], command: ReturnMessages) -> None:
     """Moves messages that are ready back to where they came from, the oldest first."""
     parts = request.parts
-    source = parts.destinations.there(command.queue, request.connection)
+    source = parts.destinations.existing_queue(command.queue, request.connection)
     store_id, positions, ids = parts.context.store_id, None, {}
     if command.message_ids is not None:
         ids = {one: next(iter(positions_in([one], store_id)), None) for one in command.message_ids}

@@ -37,7 +37,7 @@ class UnackedPort(AnsweringPort, Protocol):
 
 def listed(request: Request[UnackedPort], command: ListUnacked) -> None:
     """Answers with what has been unacked for longest, or the page after a place."""
-    queue, context = request.parts.destinations.there(command.queue), request.parts.context
+    queue, context = request.parts.destinations.existing_queue(command.queue), request.parts.context
 
     def answer() -> Iterator[Unacked | PauseRow]:
         page: list[Delivery] = []
@@ -119,7 +119,7 @@ def _as_ms(context: TurnContext, at_s: float) -> int:
 def extend(request: Request[UnackedPort], command: ExtendUnacked) -> None:
     """Has the lease or ack timeout of one message end that many seconds from now."""
     parts, seconds = request.parts, command.seconds
-    queue, context = parts.destinations.there(command.queue, request.connection), parts.context
+    queue, context = parts.destinations.existing_queue(command.queue, request.connection), parts.context
     delivery = _out(queue, command.message_id, context)
     lease = _lease_of(delivery)
     if lease is not None:

@@ -6,7 +6,7 @@ The first reason that fits is the verdict; the reasons are rows, in the order in
 from collections.abc import Iterator
 from typing import Protocol
 
-from radiator.core.admin.logs import there as log_there
+from radiator.core.admin.logs import existing_log
 from radiator.core.answers import in_order
 from radiator.core.cluster.cluster import Cluster
 from radiator.core.cluster.work_sharing import Share
@@ -68,7 +68,7 @@ class WhyPort(AnsweringPort, Protocol):
 
 def queue(request: Request[WhyPort], command: ExplainQueue) -> None:
     """Explains a queue."""
-    asked, parts = request.parts.destinations.there(command.queue), request.parts
+    asked, parts = request.parts.destinations.existing_queue(command.queue), request.parts
 
     def explained() -> Iterator[QueueExplained | PauseRow]:
         verdict = sentence = ""
@@ -386,7 +386,7 @@ def _askers(share: Share) -> str:
 
 def log(request: Request[WhyPort], command: ExplainLog) -> None:
     """Explains a log."""
-    asked = log_there(request, command.log)
+    asked = existing_log(request, command.log)
 
     def explained() -> Iterator[LogExplained | PauseRow]:
         unread: dict[str, int] = {}

@@ -212,7 +212,7 @@ class Handover:
         self._settle(peer, word.last)
         # D17: only here, and by the operator's word, does a message in doubt become READY again
         # a node that has forgotten this store says 0 too, though it may have had them
-        touched = self._undoubt(peer, redelivered=not word.last)
+        touched = self._return_doubts(peer, redelivered=not word.last)
         peer.out_offered = peer.out_sent = word.last
         peer.is_welcome = True
         peer.touch()
@@ -242,13 +242,13 @@ class Handover:
         Each is marked as redelivered, since a consumer of the other node may have had it.
         """
         count = len(peer.doubts)
-        touched = self._undoubt(peer, redelivered=True)
+        touched = self._return_doubts(peer, redelivered=True)
         peer.touch()
         for queue in touched:
             queue.pump()
         return count
 
-    def _undoubt(self, peer: Peer, redelivered: bool) -> list[DurableQueue]:
+    def _return_doubts(self, peer: Peer, redelivered: bool) -> list[DurableQueue]:
         """Makes messages in doubt READY again, in their old places. Returns their queues, which must be pumped."""
         for sequence, pending in peer.doubts.items():
             self.context.write(Settle(peer.name, sequence))

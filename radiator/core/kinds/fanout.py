@@ -125,7 +125,7 @@ class FanoutKind(Kind):
         """Raises Refusal where a fanout may not have that child."""
         destinations, is_log = self.destinations, child.startswith(LOG_PREFIX)
         if not is_log and not may_create:
-            destinations.there(child)
+            destinations.existing_queue(child)
         is_there = (
             child.removeprefix(LOG_PREFIX) in destinations.logs.all if is_log else may_be_named(destinations, child)
         )

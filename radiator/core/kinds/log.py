@@ -149,7 +149,7 @@ class LogKind(Kind):
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
         """Answers with its settings, what each partition has on the disk, and its readers."""
-        log = self.there(request, command.name)
+        log = self.existing_log(request, command.name)
 
         def described() -> LogDescribed:
             partitions = log.partitions
@@ -171,7 +171,7 @@ class LogKind(Kind):
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
         """Deletes the log with its records and the positions of its groups."""
-        destinations, log = self.destinations, self.there(request, command.name)
+        destinations, log = self.destinations, self.existing_log(request, command.name)
         destinations.logs.check_unused(log)
 
         def undo(binding: tuple[str, str]) -> None:
@@ -185,7 +185,7 @@ class LogKind(Kind):
         self.context.note("info", "deleted", log=log.bare_name, records=count)
         request.answer_synced(lambda: Deleted(count))
 
-    def there(self, request: Asked, name: str) -> Log:
+    def existing_log(self, request: Asked, name: str) -> Log:
         """Returns the log of that name, and counts the look at all its partitions. Raises Refusal where there
         is none.
         """

@@ -141,7 +141,7 @@ class QueueKind(Kind):
             given = {**_where_no_pattern_says_otherwise(command.if_new, base), **given}
         settings = queue_settings(given, base)
         if given.get("dead_letter") is not None and not command.create:
-            destinations.there(settings.dead_letter or "")
+            destinations.existing_queue(settings.dead_letter or "")
         if name not in queues.all:
             _check(destinations, name, settings)
         if found is not None and command.is_exact and not command.passive:
@@ -166,7 +166,7 @@ class QueueKind(Kind):
 
     def describe(self, request: Asked, command: DescribeDestination) -> None:
         """Answers with its settings, bindings and numbers."""
-        queue = self.destinations.there(command.name)
+        queue = self.destinations.existing_queue(command.name)
 
         def described(oldest_ms: int | None) -> None:
             request.answer_in_slices(
@@ -210,7 +210,7 @@ class QueueKind(Kind):
 
     def delete(self, request: Asked, command: DeleteDestination) -> None:
         """Deletes the queue and its messages. if_unused: only without consumers; if_empty: only without messages."""
-        queue = self.destinations.there(command.name)
+        queue = self.destinations.existing_queue(command.name)
         self.destinations.queues.owned.check_ended(queue, request.connection)
         _check_deletable(request.parts, queue, command)
         undo, again = partial(_undo, self.destinations, queue), partial(self.delete, request, command)

@@ -120,8 +120,8 @@ class Assignments:
             if not before.is_there or before.load <= max(KEYS_MIN, share):
                 return before
             below = BELOW if before.load > ABOVE * share else FAR_BELOW
-            poorer = self._poorest(min(below * share, before.load - 1))
-            return before if poorer is None else poorer
+            lighter = self._least_loaded(min(below * share, before.load - 1))
+            return before if lighter is None else lighter
         number = key_hash[0] >> 4
         arc = self._arcs[number]
         index = bisect_left(arc, key_hash)
@@ -167,7 +167,7 @@ class Assignments:
                 assignee.listed_load = assignee.load
                 heapq.heapreplace(fewest, (assignee.load, name, number, assignee))
 
-    def _poorest(self, below: float) -> Assignee | None:
+    def _least_loaded(self, below: float) -> Assignee | None:
         """Returns a consumer that has room and a load below `below`, and is one of those with the fewest keys; None:
         there is none among those looked at.
         """

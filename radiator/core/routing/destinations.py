@@ -145,7 +145,7 @@ class Destinations:
         self.next_number += 1
         return number
 
-    def there(self, name: str, user: Connection | None = None) -> Queue:
+    def existing_queue(self, name: str, user: Connection | None = None) -> Queue:
         """Returns the queue of that name. user: who would use it. Raises Refusal where there is none, or it may not."""
         found = self.queues.find(name)
         if found is None:

@@ -16,13 +16,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    password = no_token(_twice() if sys.stdin.isatty() else from_stdin())
+    password = no_token(_asked_twice() if sys.stdin.isatty() else from_stdin())
     text = str(made(password.encode(), os.urandom(SALT_BYTES)))
     print_answer(arguments, {"password": text}, f'password = "{text}"')
     return 0
 
 
-def _twice() -> str:
+def _asked_twice() -> str:
     password = asked("Password: ")
     if asked("The password again: ") != password:
         raise ConfigError(["The two passwords differ: nothing was printed. Run it again."])

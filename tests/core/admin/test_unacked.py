@@ -310,7 +310,10 @@ def test_one_whose_commit_is_on_its_way_is_not_out_any_more(node: Node) -> None:
     node.auto = False
     node.say(commit(1))
     asked_for = {"do": "extend-unacked", "queue": "mem", "message_id": message, "seconds": 5}
-    assert code(node, **asked_for) == "not-unacked" and len(node.broker.destinations.there("mem").entries_out) == 1
+    assert (
+        code(node, **asked_for) == "not-unacked"
+        and len(node.broker.destinations.existing_queue("mem").entries_out) == 1
+    )
     node.auto = True
     node.turn([])
     assert rows(node, "mem") == []
@@ -345,7 +348,7 @@ def test_one_that_is_settled_while_the_answer_is_made_is_left_out(node: Node) ->
 def test_those_of_one_turn_are_in_the_order_of_their_positions(node: Node) -> None:
     """However they went out: a page behind a place has none before it, and leaves none out."""
     node.say(subscribe(1, "mem", prefetch_count=9999), *(send(2, "mem") for _ in range(LOOKED_AT_ONCE + 50)))
-    out = [*node.broker.destinations.there("mem").entries_out.values()]
+    out = [*node.broker.destinations.existing_queue("mem").entries_out.values()]
     for order in (out, out[::-1], out[25:] + out[:25]):
         seen: list[Delivery] = []
         after = None
