@@ -41,7 +41,7 @@ def _no_exchange(grounds: NoSuchExchange) -> str:
 def _locked(grounds: Locked) -> str:
     return (
         f"cannot obtain exclusive access to locked queue '{grounds.name}' {_VHOST}: connection {grounds.owner} has "
-        "declared it, and it ends with that one. Others may publish to it"
+        "declared it, and it is deleted with that connection. Others may publish to it"
     )
 
 

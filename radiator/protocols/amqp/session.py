@@ -411,7 +411,7 @@ class AmqpSession:
 
     def _open(self, method: ConnectionOpen, commands: list[Heard]) -> None:
         if method.virtual_host not in ("/", ""):
-            sentence = f"vhost {method.virtual_host!r:.80} not found: all is in the one that is called /"
+            sentence = f"vhost {method.virtual_host!r:.80} not found: the only one is /"
             raise BrokenAmqp(spec.NOT_ALLOWED, sentence)
         self._state = _OPEN
         self.is_open = True

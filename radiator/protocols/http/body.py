@@ -38,7 +38,7 @@ class Body:
             raise BadRequest(400, "The request has both Content-Length and Transfer-Encoding.")
         encoding = head.headers.get(b"content-encoding", b"identity")
         if encoding.lower() != b"identity":
-            raise BadRequest(415, f"Content-Encoding is {shown(encoding)}; bodies are taken as they are, uncompressed.")
+            raise BadRequest(415, f"Content-Encoding is {shown(encoding)}; a body must not be compressed.")
         self.size = 0 if given is None else int(given)
         self._left = self.size
         self.is_whole = not self.is_chunked and self.size == 0
@@ -115,7 +115,7 @@ class Body:
         self._at = _DATA if self._left else _LAST_END
 
     def _too_large(self) -> BadRequest:
-        return BadRequest(413, f"The body has more than {self._most} bytes, which is what this resource takes.")
+        return BadRequest(413, f"The body has more than {self._most} bytes, the most that this resource takes.")
 
 
 def _no_size(line: bytes) -> BadRequest:

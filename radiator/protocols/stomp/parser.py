@@ -212,7 +212,7 @@ class Parser:
 
     def _unknown(self, command: bytes) -> BrokenFrame:
         known = ", ".join(name.decode() for name in self._commands)
-        return BrokenFrame(f"{shown(command)} is not a command of {self._spoken()}, which has (case counts): {known}.")
+        return BrokenFrame(f"{shown(command)} is not a command of {self._spoken()}: these are, in upper case: {known}.")
 
     # ---- headers --------------------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class Parser:
                     f"The headers are not valid UTF-8: {shown(block[max(0, wrong.start - 20) : wrong.start + 8])}."
                 ) from None
         if _NUL_BYTE in block:
-            raise BrokenFrame("A header has a NUL in it: no version of STOMP can say that in a header.")
+            raise BrokenFrame("A header has a NUL in it: no version of STOMP allows that.")
         if _CR in block and self._reads_crlf:
             self._strip_line_ends(lines)
         headers: dict[bytes, bytes] = {}

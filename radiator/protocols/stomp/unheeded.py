@@ -2,17 +2,17 @@
 other header; the log names the header, and what to use instead.
 """
 
-_NO_PRIORITIES = "Only a queue with max_priority has priorities; elsewhere give what is urgent a queue of its own."
-_DELAYS = "Here delay:MS or deliver-at:MS keeps a message back."
-_NO_SCHEDULES = "There are no schedules here: send each time."
+_NO_PRIORITIES = "Only a queue with max_priority has priorities; elsewhere use a separate queue for urgent messages."
+_DELAYS = "Use delay:MS or deliver-at:MS to delay a message."
+_NO_SCHEDULES = "The broker has no schedules: send the message each time."
 _NO_GROUPS = (
-    'A queue with partition_key = "header:%s" keeps an order for each group. Elsewhere there are none: exclusive:true, '
-    "or a log with partition-key, keeps an order."
+    'A queue with partition_key = "header:%s" keeps an order for each group. Other queues have no '
+    "groups: exclusive:true, or a log with partition-key, keeps an order."
 )
-_EXPIRATION = "Here expiration:MS is a message's time to live."
+_EXPIRATION = "Use expiration:MS for a message's time to live."
 
-_OWN_TOO = "What a connection sends it gets too, where it is subscribed: tell it apart by a header of your own."
-_CONSUMER_PRIORITY = "Here consumer-priority:N says which consumers come first."
+_OWN_TOO = "A connection also gets what it sends itself, if it is subscribed: mark that with a header of your own."
+_CONSUMER_PRIORITY = "Use consumer-priority:N to say which consumers come first."
 _NOT_BEFORE = (
     "A topic delivers only new messages: durable:true keeps those sent while the subscriber is away, and a log keeps "
     "all."

@@ -37,8 +37,8 @@ IN = "in vhost '/'"
     (NobodyAsks("1f"), f"no queue 'amq.rabbitmq.reply-to.1f' {IN}"),
     (NoSuchExchange("x.y"), f"no exchange 'x.y' {IN}"),
     (Locked("a", 17),
-     f"cannot obtain exclusive access to locked queue 'a' {IN}: connection 17 has declared it, and it ends with that "
-     "one. Others may publish to it"),
+     f"cannot obtain exclusive access to locked queue 'a' {IN}: connection 17 has declared it, and it is deleted "
+     "with that connection. Others may publish to it"),
     (OwnedOtherwise("a", True),
      f"cannot obtain exclusive access to locked queue 'a' {IN}: received exclusive 'false' but current is 'true'"),
     (OwnedOtherwise("a", False),

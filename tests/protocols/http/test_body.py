@@ -95,7 +95,7 @@ def test_what_is_no_chunk_is_refused(data: bytes) -> None:
 
 def test_a_body_has_so_many_bytes_at_most() -> None:
     assert read([b"x" * MOST], Content_Length=str(MOST))[0] == b"x" * MOST
-    sentence = "The body has more than 100 bytes, which is what this resource takes."
+    sentence = "The body has more than 100 bytes, the most that this resource takes."
     assert refused(b"", Content_Length=str(MOST + 1)) == (413, sentence), "before anything of it has come"
     assert read([b"64\r\n" + b"x" * MOST + b"\r\n0\r\n\r\n"], **CHUNKED)[0] == b"x" * MOST
     assert refused(b"65\r\n", **CHUNKED) == (413, sentence), "before anything of that chunk has come"
