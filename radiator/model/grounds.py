@@ -92,7 +92,7 @@ class OwnedOtherwise(Grounds):
     is_owned: bool
 
     def __str__(self) -> str:
-        here = "is exclusive to this connection" if self.is_owned else "is not exclusive"
+        here = "is owned by this connection" if self.is_owned else "is owned by no connection"
         return f"/queue/{self.name} already exists, and {here}: declare it again as it is."
 
 

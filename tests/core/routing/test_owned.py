@@ -76,7 +76,7 @@ def test_others_are_refused_and_the_owner_and_its_channels_are_not(node: Node, c
     refusal = asked(node, 21, command)
     assert code(refusal) == code(asked(node, 2, command)) == "locked" and "/queue/q is owned by" in str(refusal)
     own = asked(node, 12, command)
-    assert code(own) != "locked" or "already exists, and is exclusive to this connection" in str(own)
+    assert code(own) != "locked" or "already exists, and is owned by this connection" in str(own)
 
 
 @pytest.mark.parametrize("command", [PurgeQueue("q"), DeleteDestination("queue", "q")])
