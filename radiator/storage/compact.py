@@ -60,7 +60,7 @@ def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
             lock.release()
     except directory.InUse:
         raise StoreError(
-            f"A broker serves {path}: stop it first, and start it again afterwards; or say it as root with "
+            f"A broker serves {path}: stop it first, and start it again afterwards; or run this as root with "
             "`--stop-service radiator`, which does both."
         ) from None
     except OSError as error:

@@ -201,7 +201,7 @@ class Handover:
                 peer,
                 word.last,
                 older + ("." if word.last else forgotten + "."),
-                f"Bring the newer store back, or say `radiator peer release {peer.name} --force` at {self.name}; what "
+                f"Bring the newer store back, or run `radiator peer release {peer.name} --force` at {self.name}; what "
                 "is in doubt there may then be processed twice (redelivered:true).",
             )
         elif not peer.out_taken <= word.last <= peer.out_sent:

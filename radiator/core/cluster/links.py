@@ -142,7 +142,7 @@ class Links:
                 return (
                     f"{name!r} comes with the store {store_id}, while messages of queues are in doubt with "
                     f"{other.name!r}, whose store is {other.store_id}: bring {other.name!r} back with that store, or "
-                    f"say `radiator peer release {other.name} --force` at {self.name}; what is in doubt there may then "
+                    f"run `radiator peer release {other.name} --force` at {self.name}; what is in doubt there may then "
                     "be processed twice (redelivered:true)."
                 )
         known = None

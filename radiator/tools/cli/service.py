@@ -110,7 +110,7 @@ class _Place:
 def _place(arguments: argparse.Namespace) -> _Place:
     root = arguments.root.absolute()
     if root == Path("/") and os.geteuid() != 0 and not arguments.dry_run:
-        raise RadiatorError("This changes /etc: say it as root, or with --dry-run to see what it would do.")
+        raise RadiatorError("This changes /etc: run it as root, or with --dry-run to see what it would do.")
     return _Place(root, arguments.dry_run)
 
 

@@ -332,7 +332,7 @@ def _judge_scopes(file: File, mistakes: Mistakes) -> None:
     for kind, tables in (("queue", file.queues), ("fanout", file.fanouts), ("topic", file.topics)):
         for name, table in tables.items():
             if table.get("scope") == CLUSTER:
-                right = 'add [node] and its peers, or say scope = "node"'
+                right = 'add [node] and its peers, or set scope = "node"'
                 mistakes.add((kind, name, "scope"), f'is "cluster", but there are no other nodes; {right}')
 
 

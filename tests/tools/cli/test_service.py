@@ -132,7 +132,7 @@ def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for command in ("install-service", "uninstall-service"):
         assert main([command]) == 1
-        assert "say it as root, or with --dry-run" in capsys.readouterr().err
+        assert "run it as root, or with --dry-run" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -428,7 +428,7 @@ WRONG = {
     ),
     "a queue of no cluster": (
         "[queue.q]\nscope = 'cluster'",
-        'queue.q.scope is "cluster", but there are no other nodes; add [node] and its peers, or say scope = "node"',
+        'queue.q.scope is "cluster", but there are no other nodes; add [node] and its peers, or set scope = "node"',
     ),
     "a fanout of no cluster": (
         "[queue.q]\n[fanout.f]\nchildren = ['q']\nscope = 'cluster'",
