@@ -6,6 +6,7 @@ The file comes from elsewhere: each field is looked at, and a mistake is a sente
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +55,7 @@ class DefinedBinding(NamedTuple):
 
 class DefinedPolicy(NamedTuple):
     """Settings of all queues, or exchanges, with such a name. Only one counts for each: that of the highest priority.
-    is_operator: one of the operator policies, which apply besides.
+    is_operator: one of the operator policies, which apply besides. pattern: of what `as_rabbitmq_matches` makes of one.
     """
 
     name: str
@@ -132,12 +133,19 @@ def _with_type(arguments: Mapping[str, Any], row: "_Row") -> Mapping[str, Any]:
     return {"x-queue-type": kind, **arguments} if isinstance(kind, str) and kind != "classic" else arguments
 
 
+def as_rabbitmq_matches(text: str) -> str:
+    """A name or a pattern as RabbitMQ compares the two: each byte of UTF-8 is a character of Latin-1."""
+    return text.encode(errors="surrogatepass").decode("latin-1")
+
+
 def _policy(row: "_Row", is_operator: bool) -> DefinedPolicy:
     pattern = row.text("pattern")
     try:
-        compiled = re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        raise ConfigError([f"{row.where}: the pattern {shown(pattern)} is not a regular expression."]) from None
+        with warnings.catch_warnings(action="error", category=FutureWarning):  # as of [[:alpha:]]: it means other names
+            compiled = re.compile(as_rabbitmq_matches(pattern))
+    except (re.error, RecursionError, OverflowError, FutureWarning):
+        ways = "a regular expression that Python reads is needed: write it so in the file"
+        raise ConfigError([f"{row.where}: the pattern {shown(pattern)} cannot be read; {ways}."]) from None
     priority = row.values.get("priority", 0)
     if not isinstance(priority, int):
         raise ConfigError([f"{row.where}: priority is {shown(priority)}: it is a whole number."])
@@ -164,8 +172,8 @@ class _Row:
 
     def table(self, name: str) -> Mapping[str, Any]:
         value = self.values.get(name, {})
-        if value == []:
-            return {}  # RabbitMQ has written empty ones so
+        if isinstance(value, list) and all(isinstance(one, list) and len(one) == 2 for one in value):
+            return {str(key): item for key, item in value}  # rabbitmqctl writes those of operator policies so
         return dict(self._checked(name, dict, "an object")) if name in self.values else {}
 
     def _checked(self, name: str, kind: type, what: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from radiator.model.checks import shown
 from radiator.model.errors import Violation
-from radiator.tools.migrate.definitions import DefinedExchange, DefinedPolicy, DefinedQueue
+from radiator.tools.migrate.definitions import DefinedExchange, DefinedPolicy, DefinedQueue, as_rabbitmq_matches
 
 _LEAST = {
     "message-ttl": "x-message-ttl",
@@ -70,7 +70,7 @@ def with_policies(
 
 def _holds(policy: DefinedPolicy, thing: DefinedQueue | DefinedExchange, is_queue: bool) -> bool:
     of_queues, of_exchanges = _KINDS.get(policy.applies_to, (True, True))
-    if not (of_queues if is_queue else of_exchanges) or not policy.pattern.search(thing.name):
+    if not (of_queues if is_queue else of_exchanges) or not policy.pattern.search(as_rabbitmq_matches(thing.name)):
         return False
     kind = str(thing.arguments.get("x-queue-type", "classic"))
     return {"classic_queues": "classic", "quorum_queues": "quorum", "streams": "stream"}.get(
@@ -82,8 +82,9 @@ def _apply(found: WithPolicies, policy: DefinedPolicy, is_queue: bool, check: Ch
     arguments: Any = found.arguments
     what = f"{'operator ' * policy.is_operator}policy {shown(policy.name)}"
     known = {**_FIRST_COMES_FIRST, **_LEAST} if is_queue else _OF_EXCHANGES
+    is_limited = arguments.get("x-queue-type") == "quorum"  # RabbitMQ limits no deliveries of other queues
     for key, argument in known.items():
-        if key not in policy.definition:
+        if key not in policy.definition or (key == "delivery-limit" and not is_limited):
             continue
         value, before = policy.definition[key], arguments.get(argument)
         if before is not None and (key not in _LEAST or not _is_less(value, before)):

@@ -23,7 +23,7 @@ def queue(name: str, vhost: str = "/", **arguments: Any) -> dict[str, Any]:
     return {"name": name, "vhost": vhost, "durable": True, "auto_delete": False, "arguments": table}
 
 
-def policy(name: str, pattern: str, definition: dict[str, Any], **more: Any) -> dict[str, Any]:
+def policy(name: str, pattern: str, definition: Any, **more: Any) -> dict[str, Any]:
     return {"vhost": "/", "name": name, "pattern": pattern, "definition": definition, "priority": 0, **more}
 
 
@@ -66,7 +66,9 @@ def test_parts_that_are_not_here_are_named(tmp_path: Path) -> None:
         ({"queues": [{"name": "q", "durable": 1}]}, "queues[0]: durable is 1: it must be true or false."),
         ({"queues": [{"name": "q", "arguments": [1]}]}, "queues[0]: arguments is [1]: it must be an object."),
         ({"queues": [], "bindings": 5}, "bindings is 5: it must be a list."),
-        ({"queues": [], "policies": [policy("p", "(", {})]}, 'the pattern "(" is not a regular expression.'),
+        ({"queues": [], "policies": [policy("p", "(", {})]}, 'the pattern "(" cannot be read; a regular expression'),
+        ({"queues": [], "policies": [policy("p", "[[:alpha:]]", {})]}, 'the pattern "[[:alpha:]]" cannot be read;'),
+        ({"queues": [], "policies": [policy("p", "", [1])]}, "definition is [1]: it must be an object."),
         ({"queues": [], "policies": [policy("p", "", {}, priority="x")]}, 'priority is "x": it is a whole number.'),
     ],
 )
@@ -109,6 +111,31 @@ def test_an_operator_policy_holds_beside(tmp_path: Path) -> None:
     parameters = [{"vhost": "/", "component": "operator_policy", "name": "op", "value": value}]
     plan = planned(tmp_path, queues=[queue("a")], policies=[policy("p", "a", {"max-length": 4})], parameters=parameters)
     assert dict(plan.queues[0].arguments) == {"x-max-length": 3} and plan.others == []
+    value["definition"] = [["max-length", 3], ["expires", 5]]  # as rabbitmqctl of 3.10 writes it
+    plan = planned(tmp_path, queues=[queue("a")], parameters=parameters)
+    assert dict(plan.queues[0].arguments) == {"x-max-length": 3, "x-expires": 5}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "holds_for"),
+    [("^.$", ["a"]), ("^..$", ["é"]), ("^[é]$", []), ("^é$", ["é"]), ("^\\w+$", ["a"])],
+)
+def test_a_pattern_holds_for_the_names_that_it_holds_for_in_rabbitmq(
+    tmp_path: Path, pattern: str, holds_for: list[str]
+) -> None:
+    """It was tried with RabbitMQ 3.10.8, which compares bytes."""
+    plan = planned(tmp_path, queues=[queue("a"), queue("é")], policies=[policy("p", pattern, {"expires": 5})])
+    assert [one.name for one in plan.by_policy] == holds_for
+
+
+@pytest.mark.parametrize(("arguments", "is_limited"), [({}, False), ({"x_queue_type": "quorum"}, True)])
+def test_a_delivery_limit_of_a_policy_is_of_quorum_queues(
+    tmp_path: Path, arguments: dict[str, Any], is_limited: bool
+) -> None:
+    """RabbitMQ knows none of a classic queue, which would lose messages here that it keeps there."""
+    plan = planned(tmp_path, queues=[queue("a", **arguments)], policies=[policy("p", "a", {"delivery-limit": 5})])
+    assert (plan.queues[0].arguments.get("x-delivery-limit") == 5) is is_limited
+    assert bool(plan.applied) is is_limited and plan.lost == []
 
 
 @pytest.mark.parametrize(
@@ -128,13 +155,14 @@ def test_what_a_policy_cannot_be_here_is_told_and_the_rest_of_it_holds(tmp_path:
         "max-length": 4,
         "ha-mode": "all",
     }
-    plan = planned(tmp_path, queues=[queue("a")], policies=[policy("p", "a", definition)])
-    assert dict(plan.queues[0].arguments) == {"x-max-length": 4, "x-delivery-limit": 5}
+    quorum = queue("a", x_queue_type="quorum")
+    plan = planned(tmp_path, queues=[quorum], policies=[policy("p", "a", definition)])
+    assert dict(plan.queues[0].arguments) == {"x-queue-type": "quorum", "x-max-length": 4, "x-delivery-limit": 5}
     assert [why.partition(" =")[0] for _, why in plan.lost] == [
         "message-ttl", "federation-upstream-set",
     ]  # fmt: skip
     with_dead_letters = {"delivery-limit": 5, "dead-letter-routing-key": "k", "dead-letter-exchange": "x"}
-    plan = planned(tmp_path, queues=[queue("a")], policies=[policy("p", "a", with_dead_letters)])
+    plan = planned(tmp_path, queues=[quorum], policies=[policy("p", "a", with_dead_letters)])
     assert len(plan.applied) == 3 and plan.lost == []
 
 

@@ -35,7 +35,9 @@ def test_a_table_has_what_policies_say_and_what_the_queue_says_itself(tmp_path: 
 def test_dead_letters_go_where_the_policy_says_and_are_not_limited(tmp_path: Path) -> None:
     found = loaded(tmp_path, queue("a"), dead_letter_exchange="", dead_letter_routing_key="dead")["a"]
     assert (found.dead_letter_exchange, found.dead_letter_key, found.max_redeliveries) == ("", "dead", -1)
-    limited = loaded(tmp_path, queue("a", x_dead_letter_exchange="dlx"), delivery_limit=3, max_length=10)["a"]
+    limited = loaded(
+        tmp_path, queue("a", x_dead_letter_exchange="dlx", x_queue_type="quorum"), delivery_limit=3, max_length=10
+    )["a"]
     assert (limited.dead_letter_exchange, limited.max_redeliveries) == ("dlx", 3)
     assert (limited.max_messages, limited.overflow) == (10, "dead-letter")
 
