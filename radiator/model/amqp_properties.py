@@ -84,7 +84,8 @@ _ADDED = re.compile(
 _ADDED_NAMES = frozenset((*(field.name for field in ADDED), X_DEATH.name))
 _REPLY_TO_LINE = REPLY_TO.name + b":"
 _PERSISTENT = b"persistent"
-_PROPERTIES = {header: name for name, header in _NAMES.items() if name != "delivery_mode"}
+_PROPERTIES = {header: name for name, header in _NAMES.items() if name not in ("delivery_mode", "user_id")}
+"""The property of each header of a message from elsewhere. A user_id says who has published, which only AMQP checks."""
 _FLAGS, _SIZE, _SECONDS = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">Q")
 _new = object.__new__
 

@@ -11,6 +11,7 @@ from amqp import exceptions
 
 from radiator.auth.scrypt import Cost, made
 from radiator.auth.tokens import sha256_of, text_of
+from radiator.client import Client
 from tests.acceptance.amqp_clients import LISTENING, WAIT_MAX_S, Inbox, connected, declare, publish
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 
@@ -208,12 +209,16 @@ def test_the_answers_of_another_are_nobodys_and_no_key_is_guessed(
     assert answers.is_silent()
 
 
-def test_nobody_sends_as_another_user(eve: amqp.Connection) -> None:
+def test_nobody_sends_as_another_user(broker: BrokerProcess, eve: amqp.Connection) -> None:
     declare(eve.channel(), "eve.q")
     with pytest.raises(exceptions.PreconditionFailed, match="user_id is 'ann'"):
         publish(eve.channel(), "eve.q", "x", user_id="ann")
     publish(eve.channel(), "eve.q", "x", user_id="eve")
     assert eve.channel().basic_get("eve.q", no_ack=True).properties["user_id"] == "eve"
+    with Client(broker.address, user="eve", password=SECRET) as client:
+        client.send("/queue/eve.q", "x", {"user-id": "ann"})
+    found = eve.channel().basic_get("eve.q", no_ack=True)
+    assert "user_id" not in found.properties and found.headers["user-id"] == "ann"
     eve.channel().queue_delete("eve.q")
 
 

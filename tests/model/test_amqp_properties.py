@@ -387,13 +387,12 @@ def test_a_message_from_elsewhere_has_properties_of_its_headers() -> None:
         reply_to="r",
         type="t",
         app_id="p",
-        user_id="u",
         priority=9,
         expiration="60000",
         delivery_mode=2,
         message_id="m",
         timestamp=17,
-        table=encode_table({"other": "x:y", "redelivery-count": "2"}),
+        table=encode_table({"user-id": "u", "other": "x:y", "redelivery-count": "2"}),
     )
     assert properties_of(b"", ESCAPING_NONE) == b"\0\0"
     assert parse(properties_of(b"a:b\\c\n", ESCAPING_NONE)).headers == {"a": "b\\c"}
