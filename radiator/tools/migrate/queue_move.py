@@ -60,8 +60,9 @@ REFUSED_MAX = 50
 class QueueMoved:
     """The outcome of moving a queue. moved: messages that are in the new broker and acked in the old. refused: those
     that the new broker did not take, and why. redelivered: of those that were moved, how many the old broker had
-    delivered before. twice_at_most: how many may be in both, since an ack did not get through, or a confirm. why: what
-    ended it; "": it is empty. notes: how messages were changed.
+    delivered before. twice_at_most: how many may be in both, since an ack did not get through, or a confirm. left: how
+    many the old broker has ready; None: that is not known. why: what ended it; "": it is empty. notes: how messages
+    were changed.
     """
 
     queue: str
@@ -126,6 +127,7 @@ class QueueMove:
 
     def run(self) -> None:
         """Moves until the queue is empty, or cannot go on. Raises WireLost; what it has moved is in `moved`."""
+        self._moved.left = None  # what has been counted is less by each that is moved
         try:
             self._begin()
             self._go_on()

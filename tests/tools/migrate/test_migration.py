@@ -277,6 +277,8 @@ def test_a_broker_that_is_killed_is_told_and_nothing_is_lost(tmp_path: Path, whi
         killed.kill()
         out, err = process.communicate(timeout=WAIT_MAX_S)
         assert process.returncode == 1 and f"The connection to the {which} broker" in err, (out, err)
+        (row,) = json.loads(out)["queues"]
+        assert (row["left"], row["why"]) == (None, "A connection was lost.") and row["moved"] < MANY
         killed.start()
         time.sleep(0.1)
         old, new = side_of(one), side_of(other)
