@@ -186,7 +186,7 @@ def _write_tables(file: Path, plan: MigrationPlan, is_dry_run: bool) -> None:
     if not tables:
         raise ConfigError(["No policy gives a queue anything that a table could say: --tables has nothing to write."])
     try:
-        with file.open("x") as opened:
+        with file.open("x", encoding="utf-8") as opened:
             opened.write("\n".join([_HEAD_OF_TABLES, *tables]))
     except OSError as error:
         raise ConfigError([f"--tables: {file} cannot be written: {error.strerror}."]) from None

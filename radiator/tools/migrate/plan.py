@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from radiator.model import validation
 from radiator.model.checks import shown
-from radiator.model.errors import Violation
+from radiator.model.errors import Refusal, Violation
+from radiator.model.settings import QueueSettings
 from radiator.model.validation import exchange_name_mistake, queue_name
-from radiator.protocols.amqp.arguments import exchange_settings, queue_settings
+from radiator.protocols.amqp.arguments import exchange_settings, queue_settings, settings_if_new
 from radiator.tools.migrate.definitions import DefinedBinding, DefinedExchange, DefinedQueue, Definitions
 from radiator.tools.migrate.policies import with_policies
 
@@ -79,13 +81,14 @@ def _plan_exchanges(plan: MigrationPlan, definitions: Definitions) -> None:
         mistake = exchange_name_mistake(exchange.name)
 
         def check(arguments: Mapping[str, Any], one: DefinedExchange = exchange) -> None:
-            exchange_settings(one.type, one.durable, one.auto_delete, one.internal, arguments)
+            given = exchange_settings(one.type, one.durable, one.auto_delete, one.internal, arguments)
+            validation.exchange_settings(given)
 
         try:
             if mistake:
                 raise Violation(f"its name {mistake}")
             check(exchange.arguments)
-        except Violation as refused:
+        except (Refusal, Violation) as refused:
             plan.leave(title, str(refused))
             continue
         found = with_policies(exchange, definitions.policies, check)
@@ -97,17 +100,18 @@ def _plan_queue(plan: MigrationPlan, queue: DefinedQueue, definitions: Definitio
     title = queue_title(queue.name)
 
     def check(arguments: Mapping[str, Any]) -> None:
-        queue_settings(arguments, queue.durable, queue.auto_delete)
+        given = queue_settings(arguments, queue.durable, queue.auto_delete)
+        validation.queue_settings(settings_if_new(given) | given, QueueSettings())
 
     try:
         if queue.name.startswith(RESERVED):
             raise Violation(f"its name begins with {RESERVED}, which its own broker has given it")
         queue_name(queue.name)
         check(queue.arguments)
-    except (ValueError, Violation) as refused:
+        found = with_policies(queue, definitions.policies, check)
+    except (ValueError, Refusal, Violation) as refused:
         plan.leave(title, f"{str(refused).rstrip('.')}. Declare one that will do, then --queue moves its messages")
         return
-    found = with_policies(queue, definitions.policies, check)
     _note_policies(plan, title, found.applied, found.not_applied)
     plan.queues.append(queue._replace(arguments=found.arguments))
     if found.applied:
@@ -123,11 +127,12 @@ def _plan_bindings(plan: MigrationPlan, definitions: Definitions) -> None:
     queues = {queue.name for queue in plan.queues}
     wanted = {queue.name for queue in definitions.queues} & queues
     exchanges = {exchange.name for exchange in plan.exchanges}
+    left = {title for title, _ in plan.left}
     for binding in definitions.bindings:
         if not binding.source:
             continue  # of the default exchange, which has them by itself
         if binding.is_queue and binding.destination not in wanted:
-            if not any(title == queue_title(binding.destination) for title, _ in plan.left):
+            if queue_title(binding.destination) not in left:
                 continue  # it is not asked for
             plan.leave(binding_title(binding), "its queue is left")
         elif not _is_there(binding.source, exchanges):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from radiator.model.checks import shown
-from radiator.model.errors import Violation
+from radiator.model.errors import Refusal, Violation
 from radiator.tools.migrate.definitions import DefinedExchange, DefinedPolicy, DefinedQueue, as_rabbitmq_matches
 
 _LEAST = {
@@ -25,6 +25,7 @@ _FIRST_COMES_FIRST = {
     "overflow": "x-overflow",
 }
 """Where the queue has one itself, that one counts. Those that others need come first."""
+_WAYS_OF_DEAD_LETTERS = ("dead-letter-exchange", "dead-letter-routing-key")
 _OF_EXCHANGES = {"alternate-exchange": "alternate-exchange"}
 _OF_QUEUES = {*_LEAST, *_FIRST_COMES_FIRST}
 _WITHOUT_MEANING = frozenset(
@@ -55,8 +56,8 @@ class WithPolicies(NamedTuple):
 def with_policies(
     thing: DefinedQueue | DefinedExchange, policies: Iterable[DefinedPolicy], check: CheckArguments
 ) -> WithPolicies:
-    """Returns what holds for it in the old broker. check: raises Violation where the new broker takes no such
-    arguments.
+    """Returns what holds for it in the old broker. check: raises Refusal or Violation where the new broker takes no
+    such arguments. Raises Violation where dead letters would go elsewhere than in the old broker, or nowhere.
     """
     is_queue = isinstance(thing, DefinedQueue)
     holding = [policy for policy in policies if _holds(policy, thing, is_queue)]
@@ -91,8 +92,11 @@ def _apply(found: WithPolicies, policy: DefinedPolicy, is_queue: bool, check: Ch
             continue
         try:
             check({**arguments, argument: value})
-        except Violation as refused:
-            found.not_applied.append(f"{key} = {shown(value)} of the {what}: {refused}")
+        except (Refusal, Violation) as refused:
+            sentence = f"{key} = {shown(value)} of the {what}: {refused}"
+            if key in _WAYS_OF_DEAD_LETTERS and "x-dead-letter-exchange" in (argument, *arguments):
+                raise Violation(sentence) from None
+            found.not_applied.append(sentence)
         else:
             arguments[argument] = value
             found.applied.append(f"{argument} = {shown(value)}, from the {what}")

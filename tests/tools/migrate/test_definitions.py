@@ -175,6 +175,35 @@ def test_an_alternate_exchange_of_a_policy_is_the_exchange_s(tmp_path: Path) -> 
     assert plan.lost == []
 
 
+@pytest.mark.parametrize(
+    ("definition", "is_left"),
+    [
+        ({"dead-letter-exchange": "a/b"}, True),
+        ({"dead-letter-exchange": "x", "dead-letter-routing-key": "k" * 256}, True),
+        ({"dead-letter-exchange": "x", "dead-letter-routing-key": "k" * 255}, False),
+        ({"dead-letter-routing-key": "k"}, False),  # which has no effect in RabbitMQ
+        ({"consumer-timeout": 99}, False),
+    ],
+)
+def test_a_queue_whose_dead_letters_would_go_elsewhere_is_left(
+    tmp_path: Path, definition: dict[str, Any], is_left: bool
+) -> None:
+    plan = planned(tmp_path, queues=[queue("q")], policies=[policy("p", "q", definition)])
+    assert [what for what, _ in plan.left] == ['queue "q"'] * is_left
+    assert all('of the policy "p": `dead_letter_' in why for _, why in plan.left)
+    assert len(plan.queues) == (not is_left)
+
+
+def test_what_the_new_broker_would_refuse_of_a_policy_is_told_before_it_is_declared(tmp_path: Path) -> None:
+    definition = {"consumer-timeout": 99, "message-ttl": 5}
+    plan = planned(tmp_path, queues=[queue("q")], policies=[policy("p", "q", definition)])
+    assert dict(plan.queues[0].arguments) == {"x-message-ttl": 5}
+    assert [why for _, why in plan.lost] == [
+        'consumer-timeout = 99 of the policy "p": `ack_timeout_s` is 0.099; it must be a number of seconds from 0.1 to '
+        "31536000."
+    ]
+
+
 # ---- the plan -------------------------------------------------------------------------------------------------------
 
 
@@ -198,11 +227,27 @@ def test_what_leads_to_what_is_left_is_left(tmp_path: Path) -> None:
     assert [what.split()[0] for what, _ in plan.left] == ["exchange", "queue", "queue", "binding", "binding", "binding"]
 
 
+def test_an_exchange_is_judged_as_it_would_be_declared(tmp_path: Path) -> None:
+    one = {"vhost": "/", "durable": True, "auto_delete": False, "internal": False, "type": "direct"}
+    found = [{**one, "name": name, "arguments": {"alternate-exchange": name}} for name in ("a.b", "a")]
+    found[1]["arguments"] = {"alternate-exchange": "a/b"}
+    plan = planned(tmp_path, exchanges=found)
+    assert [exchange.name for exchange in plan.exchanges] == ["a.b"] and 'exchange "a"' in dict(plan.left)
+
+
 def test_the_queues_that_are_wanted_are_taken_alone(tmp_path: Path) -> None:
     plan = plan_of(read(tmp_path, {"queues": [queue("a"), queue("b")]}), ["b", "c", "b"])
     assert plan.to_move == [("b", True), ("c", False)] and plan.left == []
 
 
-@pytest.mark.parametrize(("arguments", "is_taken"), [({"x_max_priority": 10}, True), ({"x_max_priority": 11}, False)])
+@pytest.mark.parametrize(
+    ("arguments", "is_taken"),
+    [
+        ({"x_max_priority": 10}, True),
+        ({"x_max_priority": 11}, False),
+        ({"x_dead_letter_exchange": "a.b"}, True),
+        ({"x_dead_letter_exchange": "a/b"}, False),
+    ],
+)
 def test_a_queue_is_judged_as_it_would_be_declared(tmp_path: Path, arguments: dict[str, Any], is_taken: bool) -> None:
     assert bool(planned(tmp_path, queues=[queue("a", **arguments)]).queues) is is_taken
