@@ -17,7 +17,11 @@ from radiator.model.limits import (
     CERTIFICATE_LOOK_S,
     CERTIFICATE_WARN_DAYS,
     HANDSHAKES_PER_TURN,
+    READ_BYTES,
+    TLS_EMPTY_RECORDS,
+    TLS_EMPTY_S,
     TLS_SLICE_BYTES,
+    TLS_TINY_BYTES,
     TLS_UNSENT_BYTES,
     WRITE_BYTES,
 )
@@ -28,6 +32,7 @@ from radiator.protocols.peer.session import NEEDS_TLS
 from radiator.server.certificate import day_text, end_s, user_of
 from radiator.server.log import EventLog
 from radiator.server.tls_pair import Pair, reason_of
+from radiator.server.tls_records import TlsRecords
 from radiator.server.transport import PeerActivity, Sendable, SocketTransport
 
 HANDSHAKE = 0x16
@@ -123,7 +128,9 @@ class TlsTransport:
         "_has_begun",
         "_in",
         "_is_shaken",
+        "_most_bytes",
         "_out",
+        "_records",
         "_tls",
         "_unsent",
         "_withheld",
@@ -144,6 +151,8 @@ class TlsTransport:
         self._out: Any = ssl.MemoryBIO()
         self._tls: Any = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
         self._has_begun = self._is_shaken = False
+        self._records = TlsRecords()
+        self._most_bytes = READ_BYTES
         self._unsent = b""  # encrypted
         self._withheld = b""  # a last byte that is encrypted, but not counted as taken yet
 
@@ -164,19 +173,14 @@ class TlsTransport:
     # ---- reading
 
     def receive(self, most_bytes: int, /) -> bytes:
-        data = self._below.receive(most_bytes)
+        data = self._below.receive(min(most_bytes, self._most_bytes))
         if not data:
             return b""
         if not self._has_begun:
             self._begin(data)
         self._has_begun = True
         pieces: list[bytes] = []
-        is_over = False
-        for begin in range(0, len(data), TLS_SLICE_BYTES):
-            self._in.write(data[begin : begin + TLS_SLICE_BYTES])
-            is_over = self._decrypt(pieces)
-            if is_over:
-                break
+        is_over = self._take(data, pieces)
         if self._out.pending:
             self._flush()
             if len(self._unsent) > TLS_UNSENT_BYTES:
@@ -191,6 +195,22 @@ class TlsTransport:
 
     def _begin(self, data: bytes) -> None:
         """Checks the first bytes that arrive. Raises OSError if they are not TLS."""
+
+    def _take(self, data: bytes, pieces: list[bytes]) -> bool:
+        """Appends what those bytes from the other end say. Returns whether nothing follows."""
+        records = 0
+        for portion, ended in self._records.cut(data):
+            is_counted, before = self._is_shaken, len(pieces)
+            self._in.write(portion)
+            if self._decrypt(pieces):
+                return True
+            if is_counted:
+                records += ended
+                empty = ended - (len(pieces) - before)
+                if empty > 0 and self._records.are_too_many(empty, time.monotonic()):
+                    self._fail(f"more than {TLS_EMPTY_RECORDS} records without data in {TLS_EMPTY_S:.0f} s")
+        self._most_bytes = TLS_SLICE_BYTES if records * TLS_TINY_BYTES > len(data) else READ_BYTES
+        return False
 
     def _decrypt(self, pieces: list[bytes]) -> bool:
         """Decrypts what has arrived, as far as it can. Returns whether the other end has said that nothing follows."""
