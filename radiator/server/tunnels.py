@@ -282,7 +282,7 @@ class _Tunnel:
             return
         self._answer(_over())
         self.look_at_s = 0.0
-        self._forget(len(self._unfetched))  # now: the timetable holds the tunnel for up to HTTP_IDLE_S more
+        self._forget(len(self._unfetched))
         self._reader.stop()
         self._reader.close()
         self._reader = None  # it holds a method of the tunnel: without the cycle both are freed at once

@@ -330,10 +330,10 @@ MUTANTS = (
     ),
     Mutant(
         "tls-closed-keeps-its-buffers",
-        "OpenSSL's part of a connection that is closed stays until it would have had to say CONNECT.",
+        "OpenSSL's part of a connection that is closed stays in memory.",
         function="TlsTransport.close",
         old="self._tls = self._in = self._out = None",
-        new="",
+        new='vars(ssl).setdefault("kept", []).append((self._tls, self._in, self._out))',
     ),
     Mutant(
         "tls-one-record-a-read",

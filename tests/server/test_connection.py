@@ -1,8 +1,10 @@
 """The socket side of one connection, with a real broker behind it."""
 
+import gc
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -218,6 +220,24 @@ def look(connection: ServerConnection, in_s: float) -> float:
     connection.look_at_s = 0.0
     again_s = connection.look(now_s + in_s)
     return again_s and again_s - now_s
+
+
+@pytest.mark.parametrize("scheme", ["stomp", "opened", "amqp"])
+def test_a_connection_that_is_closed_is_freed_at_once(shell: Shell, scheme: str) -> None:
+    """Not when its CONNECT would have been due, nor when rubbish is collected: thousands come and go meanwhile."""
+    other = opened(shell)[1] if scheme == "opened" else shell.client(scheme=scheme)
+    if scheme == "amqp":
+        other.send(b"AMQP\x00\x00\x09\x01")
+        assert b"version" in read(other)
+    until(lambda: 1 in shell.connections._shared.by_number)
+    reference = weakref.ref(shell.connections._shared.by_number[1])
+    gc.collect()
+    gc.disable()
+    try:
+        other.close()
+        until(lambda: reference() is None)
+    finally:
+        gc.enable()
 
 
 def test_who_waits_is_not_looked_at_before_something_is_read_or_sent(shell: Shell) -> None:

@@ -170,7 +170,7 @@ def test_while_all_sessions_keep_much_each_keeps_little_and_misses_nothing(carri
 
 @pytest.mark.parametrize("is_hung_up", [False, True])
 def test_what_a_session_keeps_is_freed_at_its_end(carried: Carried, is_hung_up: bool) -> None:
-    """The timetable may hold the session itself for a minute."""
+    """Whatever holds the session itself."""
     name, there = carried.open()
     tunnel = carried.all._tunnels[name]
     there.send(bytes(100_000))
