@@ -258,6 +258,21 @@ def test_a_token_ends_by_the_clock_of_the_broker_wherever_that_is_set(tmp_path: 
         assert broker.answers(None, given) == "ERROR"
 
 
+def test_a_clock_that_is_not_followed_refuses_logins_and_ends_none(tmp_path: Path) -> None:
+    """Nothing expires by it but what proves who a client is, at the login."""
+    given = login("ci", TOKEN)
+    with Moved(tmp_path, ENCRYPTED + token_until(time.time() + HOUR_S)) as broker:
+        with broker.connected_as(None, given) as wire:
+            assert wire.read_frame().command == "CONNECTED"
+            broker.move(200 * 24 * HOUR_S)
+            broker.wait_for_log("clock_not_followed")
+            assert broker.answers(None, given) == "ERROR"
+            wire.send_frame("BEGIN", {"transaction": "t", "receipt": "r"})
+            assert wire.read("RECEIPT")["receipt-id"] == "r"
+        broker.move(0)
+        assert broker.answers(None, given) == "CONNECTED"
+
+
 def test_a_token_that_is_over_ends_as_soon_as_a_clock_that_was_behind_is_right(tmp_path: Path) -> None:
     given = login("ci", TOKEN)
     broker = Moved(tmp_path, ENCRYPTED + token_until(time.time() - HOUR_S))
