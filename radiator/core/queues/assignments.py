@@ -32,7 +32,7 @@ class Assignee:
     messages. is_known: it is there, or waited for. load: how many active keys are assigned to it; listed_load: the
     lowest load with which the heap of loads has it. heads: a heap of the positions of the first messages of its free
     keys; some may be out of date. flows: partitions of which it has a message, and may have the next one too.
-    full_since_ms: since when it has no room; 0: it has room, as far as is known.
+    full_since_ms: since when it has no room, by the monotonic clock; 0: it has room, as far as is known.
     """
 
     number: int

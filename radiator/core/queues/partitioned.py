@@ -71,15 +71,16 @@ class Partitioned(Queue):
     def pump(self) -> None:
         """Delivers what is free to the consumers that have room: see Partitions.choose."""
         partitions, ring, now_ms = self.partitions, self.ring, self.context.now_ms
+        running_ms = int(self.context.now_s * 1000)  # how long a consumer is full is not told by the time of day
         if partitions.touched:
             partitions.look()
         while (subscription := partitions.next_consumer()) is not None:
             can_take = subscription.can_take()
-            entry = partitions.choose(subscription, now_ms) if can_take else None
+            entry = partitions.choose(subscription, running_ms) if can_take else None
             # the window of a Get looks only at the head to see if it is passing, and this may be another entry
             if not can_take or (subscription.is_get and is_passing(entry)):
                 del ring[subscription]
-                partitions.became_full(subscription, now_ms)
+                partitions.became_full(subscription, running_ms)
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
                 continue

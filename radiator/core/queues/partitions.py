@@ -282,11 +282,11 @@ class Partitions:
         if self.window > 1 or partition.behind:
             self.touched[partition] = None
 
-    def choose(self, subscription: Subscription, now_ms: int) -> Entry | None:
+    def choose(self, subscription: Subscription, running_ms: int) -> Entry | None:
         """Returns what that consumer, which has room, gets next: the oldest message of its own keys and of those
         assigned to nobody. If there is none, and no other consumer has both room and free keys of its own: the oldest
         message of all that are free. The latter also goes before the consumer's own if the consumer to which it is
-        assigned is slow.
+        assigned is slow. running_ms: by the monotonic clock.
         """
         assignee = self.assignments.of[subscription]
         flows, flow = assignee.flows, None
@@ -300,17 +300,17 @@ class Partitions:
         own, oldest = self.free_ones.oldest_of(assignee), self.free_ones.oldest()
         if oldest is not None and (
             (own is None and flow is None and not self.matched)
-            or (own is not None and oldest < own and self._has_slow_consumer(oldest, now_ms))
+            or (own is not None and oldest < own and self._has_slow_consumer(oldest, running_ms))
         ):
             own = oldest
         if flow is not None and (own is None or flow < own):
             own = flow
         return None if own is None else self.entries[own]
 
-    def _has_slow_consumer(self, position: int, now_ms: int) -> bool:
+    def _has_slow_consumer(self, position: int, running_ms: int) -> bool:
         """Whether the first message of a free partition, at that position, waits for a consumer that is slow."""
         assignee = self.free[position].assignee
-        return assignee is not None and 0 < assignee.full_since_ms <= now_ms - SLOW_MS
+        return assignee is not None and 0 < assignee.full_since_ms <= running_ms - SLOW_MS
 
     def next_consumer(self) -> Subscription | None:
         """Returns the consumer that may get something next; None: no consumer in the ring may."""
@@ -327,12 +327,12 @@ class Partitions:
         if assignee.flows or self.free_ones.has_any_of(assignee):
             self.matched[subscription] = None
 
-    def became_full(self, subscription: Subscription, now_ms: int) -> None:
+    def became_full(self, subscription: Subscription, running_ms: int) -> None:
         """Called when a consumer has left the ring because it has no room."""
         self.matched.pop(subscription, None)
         assignee = self.assignments.of.get(subscription)  # None: it is held, and gets nothing
         if assignee is not None:
-            assignee.full_since_ms = now_ms
+            assignee.full_since_ms = running_ms
 
     def come(self, subscription: Subscription) -> None:
         """Called when a consumer comes or is back: its heap still has what is assigned to its name."""

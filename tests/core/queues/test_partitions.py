@@ -136,10 +136,12 @@ def test_behind_what_is_on_the_disk_alone_nothing_may_be_in_memory() -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("set_by_ms", [-3_600_000, 0, 3_600_000])
 @pytest.mark.parametrize(("waited_ms", "first"), [(SLOW_MS - 1, "e1"), (SLOW_MS, "d1")])
 def test_what_waits_for_a_slow_consumer_goes_to_another_before_its_own(
-    persistent: bool, waited_ms: int, first: str
+    persistent: bool, waited_ms: int, first: str, set_by_ms: int
 ) -> None:
+    """However the clock is set meanwhile: set back by an hour, nothing of a stuck consumer's went on for that hour."""
     node = keyed(persistent)
     node.say(consume(1, prefetch_count=2))
     say(node, "a1 b1 c1 d1")
@@ -147,6 +149,7 @@ def test_what_waits_for_a_slow_consumer_goes_to_another_before_its_own(
     node.say(consume(2, prefetch_count=1))
     out = got(node, 2)
     say(node, "e1")
+    node.now_ms += set_by_ms
     node.wait(waited_ms / 1000)
     node.say(ack(out["c1"]))
     assert [*out] == ["c1"] and names(node, 2) == first
