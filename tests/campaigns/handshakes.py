@@ -49,14 +49,13 @@ class Shaking:
         return False
 
     def heard(self) -> bool:
-        """Whether it is over by what has come, and the last of it is sent."""
+        """Whether it is over by what has come, once what it says to that is sent."""
         data = self.socket.recv(65_536)
         assert data, "the broker hung up within a handshake"
         self._in.write(data)
-        if self.goes_on():
-            return False
-        self.socket.sendall(self._out.read())
-        return True
+        is_over = not self.goes_on()
+        self.socket.sendall(self._out.read())  # a second hello, where the first had the keys of another group
+        return is_over
 
 
 def crowd(broker: TlsBroker, context: ssl.SSLContext) -> tuple[float, float]:

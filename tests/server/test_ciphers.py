@@ -89,6 +89,18 @@ def test_older_versions_are_refused_whatever_they_offer(broker: TlsBroker, versi
     assert "Cipher is (NONE)" in printed and "alert protocol version" in printed, printed
 
 
+@pytest.mark.parametrize("group", ["ffdhe8192", "ffdhe2048", "P-384", "P-521", "X448"])
+def test_a_client_does_not_choose_a_slow_group(broker: TlsBroker, group: str) -> None:
+    """A step with ffdhe8192 took 100 ms, in which all other clients waited. Whoever has P-256 too gets that."""
+    assert "handshake failure" in s_client(broker, "-tls1_3", "-groups", group)
+    assert "Server Temp Key: ECDH, prime256v1" in s_client(broker, "-tls1_3", "-groups", f"{group}:P-256")
+
+
+@pytest.mark.parametrize("version", ["-tls1_2", "-tls1_3"])
+def test_a_client_that_prefers_another_group_shakes_hands(broker: TlsBroker, version: str) -> None:
+    assert "Server Temp Key: ECDH, prime256v1" in s_client(broker, version, "-groups", "X25519:P-256")
+
+
 def test_a_client_that_could_speak_an_older_one_gets_the_newest(broker: TlsBroker) -> None:
     printed = s_client(broker, "-cipher", "ALL:COMPLEMENTOFALL:@SECLEVEL=0")
     assert "New, TLSv1.3, Cipher is" in printed, printed
