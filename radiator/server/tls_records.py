@@ -27,23 +27,33 @@ class TlsRecords:
         the number of records that end in it.
         """
         begin = at = ended = 0
-        while at < len(data):
-            if not self._left:
-                head = self._head + data[at : at + _HEADER_BYTES - len(self._head)]
-                at += len(head) - len(self._head)
-                self._head = head
-                if len(head) < _HEADER_BYTES:
-                    break
-                self._head = b""
-                self._left = head[3] << 8 | head[4]
-            step = min(self._left, begin + TLS_SLICE_BYTES - at, len(data) - at)
-            self._left -= step
-            at += step
-            ended += not self._left
+        left, size = self._left, len(data)
+        while at < size:
+            if not left:
+                if self._head or size - at < _HEADER_BYTES:
+                    head = self._head + data[at : at + _HEADER_BYTES - len(self._head)]
+                    at += len(head) - len(self._head)
+                    self._head = head
+                    if len(head) < _HEADER_BYTES:
+                        break
+                    self._head = b""
+                    left = head[3] << 8 | head[4]
+                else:
+                    left = data[at + 3] << 8 | data[at + 4]
+                    at += _HEADER_BYTES
+            end = at + left
+            if end <= size and end - begin <= TLS_SLICE_BYTES:
+                left, at = 0, end
+                ended += 1
+            else:
+                end = max(at, min(begin + TLS_SLICE_BYTES, size))
+                left -= end - at
+                at = end
             if ended == TLS_EMPTY_RECORDS or at - begin >= TLS_SLICE_BYTES:
                 yield data[begin:at], ended
                 begin, ended = at, 0
-        if begin < len(data):
+        self._left = left
+        if begin < size:
             yield data[begin:], ended
 
     def are_too_many(self, empty: int, now_s: float) -> bool:
