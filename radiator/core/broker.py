@@ -254,7 +254,7 @@ class Broker:
         context.being_committed = batch
         context.open = Batch(batch.number + 1)
         self.parts.disk.wrote(batch)
-        self.blocking.wake_waiters(self.admission.batch_wait_list)
+        self.wake_batch_lines()
         self.blocking.wake_waiters(self.acks.batch_wait_list)
         return batch
 
@@ -272,7 +272,7 @@ class Broker:
         yes.
         """
         batch = self.context.open
-        if batch.held or batch.then or self.admission.batch_wait_list.waiters or self.acks.batch_wait_list.waiters:
+        if batch.held or batch.then or self.admission.batch_lines.is_awaited or self.acks.batch_wait_list.waiters:
             return True
         if batch.size >= BATCH_BYTES or len(batch.parts) > UNAWAITED_QUEUES:
             return True  # tasks that remove or move many messages go on when it is sealed
@@ -307,8 +307,13 @@ class Broker:
         if not context.is_stopping:
             for then in batch.then:
                 then()
-        self.blocking.wake_waiters(self.admission.batch_wait_list)
+        self.wake_batch_lines()
         return True
+
+    def wake_batch_lines(self) -> None:
+        """Has those tried again that wait to add to a batch."""
+        for line in self.admission.batch_lines.both:
+            self.blocking.wake_waiters(line)
 
     # ---- commands ---------------------------------------------------------------------------------------------------
 

@@ -267,6 +267,7 @@ OVERDUE_AT_ONCE = 10_000  # wait, until the next Tick: leases that are over
 RECEIVE_LOAD_S = 1.0  # answered without: how long a Receive waits beyond its time for messages that are being read back
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
 BATCH_WRITES = 4096  # wait: the same in writes; 64,000 tiny ones would take 0.3 s, and all clients wait for them
+SMALL_BYTES = 64 * KIB  # wait: what adds more to a batch has a line of its own for the next one
 ACKED_PER_BATCH = 2 * BATCH_WRITES  # wait: an ACK, with so many writes in the open batch; each may copy a page
 SETTLED_PER_TRANSACTION, SENT_PER_TRANSACTION = 8192, 16_384  # refuse: what one COMMIT acks and sends, in one turn
 LOAD_MESSAGES = 500  # one stretch of a window that is read back
@@ -367,8 +368,7 @@ ADMIN_COPIES = 64  # wait: the cost of a request to /admin among COPIES_PER_TURN
 ADMIN_BYTES_PER_COPY = 64  # each of these bytes of its body costs one more
 ANSWERS_WAITING_MAX = 4  # wait: unfinished long answers to one connection; at this number it is not read from
 ANSWERS_AT_ONCE = 4  # wait: answers that are made at once, of all connections, of each of these lines
-# at most that many slices of an answer: `describe` and `why` 1 to 3, a page of 100 out of 10,000 queues 14
-ANSWER_LINES = (4, 16, inf)
+ANSWER_LINES = (4, 16, inf)  # slices of an answer at most: `describe`, `why` 1 to 3, a page of 10,000 queues 14
 ANSWER_ROWS = 32  # wait: rows of a long answer that are made in one turn, of some 20 µs each
 ANSWER_SLICE_BYTES = 32 * KIB  # wait: the same in bytes, or one row
 ANSWER_PART_BYTES = MIB  # a long answer is in parts of that size, as one that grows may be copied in each step

@@ -30,6 +30,7 @@ import radiator.core.queues.window
 import radiator.core.queues.windows
 import radiator.core.rounds
 import radiator.core.routing.admission
+import radiator.core.routing.batch_lines
 import radiator.core.routing.turn_shares
 import radiator.core.routing.unbinding
 import radiator.core.timers
@@ -69,6 +70,7 @@ _USERS = (
     radiator.core.queues.windows,
     radiator.core.logs.retention,
     radiator.core.transactions.prepared,
+    radiator.core.routing.batch_lines,
     radiator.core.routing.turn_shares,
     radiator.core.timers,
 )

@@ -6,6 +6,7 @@ from radiator.model.commands import AUTO, CLIENT, Ack, Closed, Committed, Discon
 from radiator.model.limits import COMMANDS_PER_TURN, PREFETCH_COUNT_MAX
 from radiator.model.replies import Bye, Receipt
 from radiator.model.settings import Declarations, QueueSettings
+from tests.core.conftest import shrink
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, queue, queues, send, subscribe
 
@@ -96,7 +97,7 @@ def test_stop_with_parked_senders_ends_and_does_not_take_their_messages() -> Non
 
 
 def test_stop_while_a_batch_is_full_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radiator.core.routing.admission.BATCH_BYTES", 1000)
+    shrink(monkeypatch, {"BATCH_BYTES": 1000})
     node = Node(auto=False)
     node.open(1)
     for number in range(10):

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from radiator.core.routing import admission, exchanges, trie
+from radiator.core.routing import exchanges, trie
 from radiator.model.commands import AUTO, Unsubscribe
 from radiator.model.limits import NAME_MAX_BYTES, Limits
 from radiator.model.replies import Receipt
 from radiator.model.settings import CLUSTER, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from tests.core.cluster.nodes import Nodes, declared
+from tests.core.conftest import shrink
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, send, subscribe, unsubscribe
 
@@ -457,7 +458,7 @@ def test_what_comes_from_behind_another_node_and_finds_no_room_is_lost_and_count
 
 
 def test_what_comes_from_elsewhere_waits_for_room_in_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "BATCH_WRITES", 4)
+    shrink(monkeypatch, {"BATCH_WRITES": 4})
     nodes = linked()
     nodes["b"].say(durable(1, "/topic/t.*"), unsubscribe(1, "s"))
     nodes.run()

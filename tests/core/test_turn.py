@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from radiator.core.queues import window
-from radiator.core.routing import admission
 from radiator.core.turn import TurnContext
 from radiator.model.ack_modes import AUTO
 from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Committed, Disconnect, Fail, Read
@@ -13,6 +12,7 @@ from radiator.model.getting import Get
 from radiator.model.limits import UNAWAITED_QUEUES
 from radiator.model.replies import Bye, Receipt, Refuse
 from radiator.model.settings import Declarations, QueueSettings
+from tests.core.conftest import shrink
 from tests.core.node import Node
 from tests.core.words import ack, send, subscribe
 
@@ -282,7 +282,7 @@ def test_batch_is_awaited_while_others_wait_for_room_in_it(monkeypatch: pytest.M
     node.seal()
     node.commit()
     (deliver,) = node.messages(1)
-    monkeypatch.setattr(admission, "BATCH_WRITES", 1)
+    shrink(monkeypatch, {"BATCH_WRITES": 1})
     node.say(ack(deliver))
     assert not node.broker.is_batch_awaited
     node.say(send(2, "q"))

@@ -20,7 +20,7 @@ from radiator.core.queues import partitions
 from radiator.core.rights import Rights
 from radiator.core.turn import Batch
 from radiator.model.leases import Leased
-from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.limits import GIB, KIB, MIB, Limits
 from radiator.model.principal import Principal, RecognisedBy
 from radiator.model.replies import Deliver
 from radiator.model.rights import OPERATOR, Rules
@@ -154,7 +154,11 @@ class History:
             has_journal=has_journal,
         )
         with pytest.MonkeyPatch.context() as patch:
-            shrink(patch, drawn_bounds(random) | {"COMMITTED_PER_TURN": Random(seed).choice([1, 3, 4096])})
+            drawn_apart = {
+                "COMMITTED_PER_TURN": Random(seed).choice([1, 3, 4096]),
+                "SMALL_BYTES": Random(seed + 1).choice([500, 64 * KIB]),
+            }
+            shrink(patch, drawn_bounds(random) | drawn_apart)
             if random.random() < 0.5:
                 patch.setattr(partitions, "hash_of", lambda key: b"%08d" % (crc32(key) % 2))
             self.node = self.drawn_node(random)

@@ -226,9 +226,9 @@ class Cluster:
         if isinstance(word, Answer) and word.node != self.name and self.gossip.must_flush_to(word.node):
             return FLUSH
         if isinstance(word, Publish) and self.must_wait(connection, word):
-            return self.admission.batch_wait_list
-        if isinstance(word, Transfer) and self.admission.is_batch_full(connection):
-            return self.admission.batch_wait_list
+            return self.admission.batch_lines.small
+        if isinstance(word, Transfer) and (line := self.admission.batch_lines.wait_for(connection, 0)) is not None:
+            return line
         try:
             self.handlers[type(word)](peer, word)
         except LinkError as broken:
@@ -253,7 +253,7 @@ class Cluster:
     def must_wait(self, connection: Connection, word: Publish) -> bool:
         """Whether a durable subscription here wants the message while the open batch is full."""
         durable = self.destinations.topics.durable
-        if not durable or not self.admission.is_batch_full(connection):
+        if not durable or self.admission.batch_lines.wait_for(connection, 0) is None:
             return False
         return bool(durable.matching(word.message.destination.removeprefix("/topic/")))
 

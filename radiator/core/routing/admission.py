@@ -14,6 +14,7 @@ from radiator.core.producer import Producer
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
+from radiator.core.routing.batch_lines import BatchLines
 from radiator.core.routing.bodies import check_bodies, check_body
 from radiator.core.routing.lacks import Lacks
 from radiator.core.routing.plan import Arrival, Plan, is_fanned, no_consumer, with_ttl
@@ -25,7 +26,14 @@ from radiator.model.addresses import split
 from radiator.model.commands import Ack, Nack, Send
 from radiator.model.errors import Refusal
 from radiator.model.headers import CONTENT_TYPE
-from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY
+from radiator.model.limits import (
+    BATCH_BYTES,
+    BATCH_WRITES,
+    COPIES_PER_TURN,
+    REPLIES_PER_TURN,
+    SMALL_BYTES,
+    STEPS_PER_COPY,
+)
 from radiator.model.message import Message
 from radiator.model.peer import Answer
 from radiator.model.replies import Receipt, Returned
@@ -38,7 +46,7 @@ class Admission:
     into_transaction: Callable[[Connection, Send, bytes], Waitable | None]  # given by Parts: transactions need this
 
     __slots__ = (
-        "batch_wait_list", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_wait_list",
+        "batch_lines", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_wait_list",
         "incoming", "into_transaction", "lacks", "limits", "lookups", "memory", "memory_wait_list", "promised_bytes",
         "queues", "remembered", "router",
     )  # fmt: skip
@@ -49,7 +57,7 @@ class Admission:
         self.context = incoming.context
         self.destinations = incoming.destinations
         self.limits = incoming.limits
-        self.batch_wait_list = WaitList("batch", is_brief=True)
+        self.batch_lines = BatchLines(incoming.context)
         self.memory_wait_list = WaitList("memory")
         self.disk_wait_list = WaitList("disk")
         self.disk_left_bytes = 0  # room until SENDs wait for the disk; links may bring that much (cluster/capacity.py)
@@ -108,6 +116,8 @@ class Admission:
         if is_bounded and settings.overflow != BLOCK:
             target.evict(1, size)
         target.put(command.message(headers, self.context.now_ms, settings.message_ttl_ms))
+        if is_persistent and size > SMALL_BYTES:
+            self.batch_lines.added(size, size, 1)
         if not is_persistent:
             self.memory.bytes += size
             target.pump()
@@ -161,16 +171,14 @@ class Admission:
             if queue is not None and not is_persistent and not memory.has_capacity(queue, size):
                 return queue
         if is_persistent:
-            disk, batch = self.disk_wait_list, self.batch_wait_list
+            disk = self.disk_wait_list
             # D10: only incoming messages ask this; ACKs, NACKs, dead letters and removals never do
             if disk.is_tight or (disk.waiters and disk.waiters[0] is not producer):
                 return disk
-            filled = self.context.open.size
-            # a large message takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
-            is_full = filled + size > BATCH_BYTES and filled > BATCH_BYTES // 8
-            is_full = is_full or len(self.context.open.writes) >= BATCH_WRITES
-            if is_full or (batch.waiters and batch.waiters[0] is not producer):
-                return batch
+            batch, lines = self.context.open, self.batch_lines
+            has_capacity = batch.size + size <= BATCH_BYTES and len(batch.writes) < BATCH_WRITES
+            if not has_capacity or lines.small.waiters or lines.large.waiters:
+                return lines.wait_for(producer, size)
         return None
 
     # ---- everything else: a plan, judged as a whole and applied as a whole ------------------------------------------
@@ -208,7 +216,10 @@ class Admission:
         for queue, (count, size) in needs.items():
             if queue.settings.overflow != BLOCK:
                 queue.evict(count, size)
+        batch = self.context.open
+        batch_bytes, writes = batch.size, len(batch.writes)
         self.store(puts, plan.ids)
+        self.batch_lines.added(persistent_bytes, batch.size - batch_bytes, len(batch.writes) - writes)
         settlements = transaction.settlements if transaction is not None else []
         # copies that are not kept for a node are counted in the batch that the RECEIPT waits for
         is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)
@@ -386,13 +397,6 @@ class Admission:
         return False
 
     # ---- what was published on another node -------------------------------------------------------------------------
-
-    def is_batch_full(self, connection: Connection) -> bool:
-        """Whether what comes from another node must wait until the open batch is sealed."""
-        batch = self.batch_wait_list
-        if batch.waiters and batch.waiters[0] is not connection:
-            return True
-        return self.context.open.size >= BATCH_BYTES or len(self.context.open.writes) >= BATCH_WRITES
 
     def collect(self, queue: Target, message: Message) -> None:
         """Puts the message into the queue of a durable subscription; if there is no room, drops it, as for a slow

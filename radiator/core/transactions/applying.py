@@ -313,7 +313,7 @@ class Applying:
 
     def wait_on(self, delivery: PreparedDelivery, waitable: Waitable) -> None:
         """Waits because there is no room; its SENDs leave memory, unless it only waits for the next batch."""
-        if waitable is not self.admission.batch_wait_list:
+        if waitable not in self.admission.batch_lines.both:
             self.let_go(delivery)
             self.say_why(delivery, _why(waitable))
 

@@ -217,7 +217,8 @@ def test_every_wait_list_of_the_broker_has_words() -> None:
 
     parts = Node(DECLARED).broker.parts
     lists = (
-        parts.admission.batch_wait_list,
+        parts.admission.batch_lines.small,
+        parts.admission.batch_lines.large,
         parts.admission.memory_wait_list,
         parts.admission.disk_wait_list,
         parts.acks.batch_wait_list,

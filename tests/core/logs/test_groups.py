@@ -9,6 +9,7 @@ from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, END, OFFSET, TIME
 from radiator.model.limits import LOAD_MESSAGES, PARTITIONS_MAX
 from radiator.model.replies import RecordPlace
 from radiator.model.settings import Declarations, LogSettings
+from tests.core.conftest import shrink
 from tests.core.logs.reading import FROM_THE_FIRST, START_MS, append, is_empty, is_end, node_of, places, read
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, nack, send, unsubscribe
@@ -397,7 +398,7 @@ def test_positions_count_in_their_batch(monkeypatch: pytest.MonkeyPatch, is_over
     cost = 2 * (WRITE_COST_BYTES + 8 * PARTITIONS_MAX)
     assert node.broker.context.open.size == before + cost
     sent = send(1, "q", b"four", receipt=b"r")
-    monkeypatch.setattr("radiator.core.routing.admission.BATCH_BYTES", before + cost + 4 - is_over)
+    shrink(monkeypatch, {"BATCH_BYTES": before + cost + 4 - is_over})
     node.say(sent)
     assert (1 in node.paused) == is_over
     node.auto = True

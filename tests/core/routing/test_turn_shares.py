@@ -130,7 +130,7 @@ def test_one_that_waits_for_the_disk_asks_for_no_turn_meanwhile(monkeypatch: pyt
     node.say(send(2, "q", bytes(200)))
     begun(node, 1, 1, to="q")
     at_once(node, 1)
-    node.broker.blocking.wake_waiters(node.broker.admission.batch_wait_list)
+    node.broker.wake_batch_lines()
     node.turn([])
     assert node.paused == {1} and not node.again
     node.auto = True
@@ -173,7 +173,7 @@ def test_an_abort_and_a_commit_of_nothing_never_wait() -> None:
 
 
 def test_a_commit_for_the_disk_goes_once_its_turn_and_its_batch_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radiator.core.routing.admission.BATCH_WRITES", 11)
+    shrink(monkeypatch, {"BATCH_WRITES": 11})
     node = Node(FAST, auto=False)
     node.open(1, 2, 3)
     begun(node, 11, 1, 2, 3, to="q")
