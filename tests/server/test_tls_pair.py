@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import ssl
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,25 @@ def test_a_key_that_is_weak_or_slow_is_refused(authority: Authority, key: tuple[
 @pytest.mark.parametrize("key", [("rsa:2048",), ("ed25519",), ("ec", "-pkeyopt", "ec_paramgen_curve:secp384r1")])
 def test_other_usual_keys_are_taken(authority: Authority, key: tuple[str, ...]) -> None:
     load_pair(settings(authority.pair("usual", key=("-newkey", *key))))
+
+
+@pytest.mark.parametrize("key", [P_256, ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384")])
+def test_a_node_offers_one_fast_group_whatever_the_key_of_the_other(authority: Authority, key: tuple[str, ...]) -> None:
+    other = authority.pair("localhost", key=key)
+    loaded = load_pair(settings(other, peer_ca=authority.certificate))
+    assert loaded.to_nodes is not None
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    dialling = loaded.to_nodes.wrap_bio(back, there, server_hostname="localhost")
+    accepting = loaded.of_nodes.wrap_bio(there, back, server_side=True)
+    with pytest.raises(ssl.SSLWantReadError):
+        dialling.do_handshake()
+    hello = there.read()
+    assert b"\x00\x0a\x00\x04\x00\x02\x00\x17" in hello, "supported_groups has one, secp256r1"
+    there.write(hello)
+    with pytest.raises(ssl.SSLWantReadError):
+        accepting.do_handshake()
+    dialling.do_handshake()  # at once: it is not asked for another group
+    accepting.do_handshake()
 
 
 def test_a_key_with_a_passphrase_asks_nobody(pair: MadePair, tmp_path: Path) -> None:
