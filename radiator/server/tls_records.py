@@ -26,7 +26,7 @@ class TlsRecords:
         """Yields the next bytes in portions of at most TLS_SLICE_BYTES and TLS_EMPTY_RECORDS ends of records; with each
         the number of records that end in it.
         """
-        begin = at = ended = 0
+        begin = whole = at = ended = 0  # whole: the end of the last record that is in this portion as a whole
         left, size = self._left, len(data)
         while at < size:
             if not left:
@@ -42,16 +42,22 @@ class TlsRecords:
                     left = data[at + 3] << 8 | data[at + 4]
                     at += _HEADER_BYTES
             end = at + left
-            if end <= size and end - begin <= TLS_SLICE_BYTES:
-                left, at = 0, end
+            if end <= size and (end - begin <= TLS_SLICE_BYTES or not left):
+                left, at, whole = 0, end, end
                 ended += 1
+                if ended == TLS_EMPTY_RECORDS:
+                    yield data[begin:at], ended
+                    begin, ended = at, 0
+            elif begin < whole:
+                yield data[begin:whole], ended  # without a part of the next: OpenSSL would ask for the rest, for 1 us
+                begin, ended = whole, 0
             else:
                 end = max(at, min(begin + TLS_SLICE_BYTES, size))
                 left -= end - at
                 at = end
-            if ended == TLS_EMPTY_RECORDS or at - begin >= TLS_SLICE_BYTES:
-                yield data[begin:at], ended
-                begin, ended = at, 0
+                if at - begin >= TLS_SLICE_BYTES:
+                    yield data[begin:at], 0
+                    begin = whole = at
         self._left = left
         if begin < size:
             yield data[begin:], ended
