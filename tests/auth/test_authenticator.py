@@ -12,6 +12,7 @@ from radiator.model import limits
 from radiator.model.errors import Refusal
 from radiator.model.principal import ANYONE, Check, Login, Principal, RecognisedBy, Verdict, unix_principal
 from radiator.model.users import ANONYMOUS, Token, User
+from tests.cycles import in_cycles, without_collector
 
 TOKEN = text_of(bytes(32))
 OWN_UID = 4711
@@ -262,20 +263,12 @@ def test_a_wrong_login_leaves_no_cycle_though_others_get_its_verdict_too() -> No
     (first, check), (second, same) = asked.begin("shop", "x"), asked.begin("shop", "x")
     assert check is same and not isinstance(check, Principal)
     verdict = asked.run(check)
-    gc.collect()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
+    with without_collector():
         for login in (first, second):
             with pytest.raises(Refusal):
                 login.answered(verdict)
         del verdict, first, second, login, check, same
-        gc.collect()
-        assert [type(one).__name__ for one in gc.garbage] == []
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        gc.enable()
+        assert [type(one).__name__ for one in in_cycles()] == []
 
 
 # ---- failures

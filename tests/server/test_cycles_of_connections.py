@@ -4,11 +4,14 @@ which runs each hour only (server/serve.py, Collector).
 
 import gc
 import socket
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from radiator.protocols.amqp import methods as m
+from radiator.server import serve
+from tests.cycles import in_cycles, without_collector
 from tests.protocols.amqp.talking import greeting, method, publish
 from tests.server.shell import Shell, until
 
@@ -30,12 +33,8 @@ SENT = {
 
 @pytest.fixture(autouse=True)
 def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.set_debug(0)
-    gc.garbage.clear()
-    gc.enable()
+    with without_collector():
+        yield
 
 
 def connect_and_go(shell: Shell, scheme: str, sent: bytes) -> None:
@@ -56,7 +55,28 @@ def test_ended_connection_leaves_no_cycle(scheme: str, sent: bytes) -> None:
     gc.collect()  # what a first use leaves behind is not counted
     for _ in range(2):
         connect_and_go(shell, scheme, sent)
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    gc.collect()
-    assert sorted({type(one).__name__ for one in gc.garbage}) == []
+    assert sorted({type(one).__name__ for one in in_cycles()}) == []
+    shell.close()
+
+
+class Knot:
+    """It refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_mistake_that_makes_cycles_is_bounded_by_the_number_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "COLLECT_EVERY_CONNECTIONS", 2)
+    shell = Shell()
+    collector = serve.Collector(shell.loop, shell.connections)
+    try:
+        kept = weakref.ref(Knot())
+        for is_free in (False, True):
+            connect_and_go(shell, "stomp", CONNECT)
+            collector._look()
+            assert (kept() is None) is is_free
+    finally:
+        collector._timer.close()
+        gc.unfreeze()
     shell.close()

@@ -55,9 +55,9 @@ def exceeds_by_many(queue: EvictedQueue) -> bool:
 
 
 def evict(queue: EvictedQueue, messages: int, size: int) -> None:
-    """Drops the oldest messages until there is room for that many more; drops none of a queue that keeps nothing. Drops
-    one slice only: the rest goes once the new messages are there. The queue may still exceed its bound by dead letters
-    of other queues of the same plan that came in since `judge`: dead letters always may.
+    """Drops the oldest messages until there is room for that many more, but no more than a slice of them: the rest goes
+    once the new messages are there. Drops none of a queue that keeps nothing. The queue may still exceed its bound by
+    dead letters of other queues of the same plan that came in since `judge`: dead letters always may.
     """
     context, dropped = queue.context, 0
     while not (queue.keeps_nothing or queue.has_capacity(messages, size)):

@@ -176,6 +176,7 @@ class Admission:
             if disk.is_tight or (disk.waiters and disk.waiters[0] is not producer):
                 return disk
             batch, lines = self.context.open, self.batch_lines
+            # the usual case is settled here, without a call for each SEND
             has_capacity = batch.size + size <= BATCH_BYTES and len(batch.writes) < BATCH_WRITES
             if not has_capacity or lines.small.waiters or lines.large.waiters:
                 return lines.wait_for(producer, size)

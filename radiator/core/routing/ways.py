@@ -37,8 +37,8 @@ def find_ways(
     is_dead_letter: bool = False,
 ) -> Ways:
     """Returns where a message with these keys goes from `first`; targets in `without` get nothing. Raises Refusal where
-    it would go through too many exchanges, or reaches one of type topic that takes no such key. A dead letter, which
-    nobody could be refused, passes that exchange by instead.
+    it would go through too many exchanges, or reaches one of type topic that takes no such key. A dead letter has
+    no sender to tell, and passes that exchange by instead.
     """
     ways = Ways(visited={first: None})
     waiting = deque([first])

@@ -12,25 +12,20 @@ import pytest
 from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
 from tests.core.node import Node
 from tests.core.words import ack, send, subscribe, unsubscribe
+from tests.cycles import in_cycles, without_collector
 
 MODES = (AUTO, CLIENT, CLIENT_INDIVIDUAL)
 
 
 @pytest.fixture(autouse=True)
 def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.set_debug(0)
-    gc.garbage.clear()
-    gc.enable()
+    with without_collector():
+        yield
 
 
 def circles() -> list[str]:
     """The kinds of objects of ours that only the collector can free."""
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    gc.collect()
-    return sorted({type(one).__name__ for one in gc.garbage if type(one).__module__.startswith("radiator")})
+    return sorted({type(one).__name__ for one in in_cycles() if type(one).__module__.startswith("radiator")})
 
 
 def use(node: Node) -> None:
